@@ -48,6 +48,8 @@ class Medium {
   /// Whether it fills extents in LoadOrder::extents. `run` is then given all pages of such a load,
   /// `most_in_order` at once, and no others beside them, whatever `batch` says.
   [[nodiscard]] virtual bool loads_in_order() const noexcept { return false; }
+  /// Whether it takes extents in the memory of TierOptions::device itself.
+  [[nodiscard]] virtual bool reaches_device() const noexcept { return false; }
   static constexpr uint32_t most_in_order = 4096;
   /// `pages`, `bytes` and `dropped_pages`.
   virtual void count(TierFigures& figures) const noexcept = 0;

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "tier/checks.h"
+#include "tier/device/staged_medium.h"
 #include "tier/payload.h"
 
 namespace folio::inline v1::tier {
@@ -16,6 +17,8 @@ Result<std::unique_ptr<Tier>> QueuedTier::create(std::unique_ptr<Medium> medium,
                                                  const TierOptions& options) noexcept {
   if (Status s = check_options(options); !s.is_ok()) return s;
   try {
+    if (options.device != nullptr && !medium->reaches_device())
+      medium = std::make_unique<StagedMedium>(std::move(medium), options.device);
     std::unique_ptr<QueuedTier> tier(new QueuedTier(std::move(medium), options));
     tier->threads_.reserve(options.threads);
     for (uint32_t i = 0; i < options.threads; ++i)

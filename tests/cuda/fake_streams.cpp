@@ -54,6 +54,25 @@ int copy_now(const char* name, void* to, const void* from, size_t bytes, const v
   return call.device().is_broken() ? launch_failed : result;
 }
 
+/// When the stream comes to it; `on_device` as above, `on_host` is the end that is pinned.
+int copy_later(const char* name, void* to, const void* from, size_t bytes, const void* on_device,
+               const void* on_host, void* handle) {
+  const Entered call(name);
+  if (call.result() != 0) return call.result();
+  if (!is_context_current()) return invalid_context;
+  const auto count = static_cast<int64_t>(bytes);
+  const MemoryRange* const pinned = call.device().range_of(on_host, count);
+  if (pinned == nullptr || pinned->kind != MemoryKind::pinned ||
+      !reaches(call.state(), on_device, count))
+    return invalid_value;
+  FakeStream* const stream = call.device().stream(handle);
+  if (stream == nullptr) return invalid_handle;
+  return call.device().put(*stream, [=] {
+    std::memcpy(to, from, bytes);
+    return std::string();
+  });
+}
+
 /// What a pointer is: a CUmemorytype, whether it is managed, and its device.
 void attribute_of(const FakeState& state, int attribute, uint64_t pointer, void* value) {
   const MemoryRange* const range =
@@ -96,6 +115,13 @@ int cuMemcpyDtoH_v2(void* to, const void* from, size_t bytes) {
 }
 int cuMemcpyDtoD_v2(void* to, const void* from, size_t bytes) {
   return copy_now("cuMemcpyDtoD", to, from, bytes, to);
+}
+
+int cuMemcpyHtoDAsync_v2(void* to, const void* from, size_t bytes, void* stream) {
+  return copy_later("cuMemcpyHtoDAsync", to, from, bytes, to, from, stream);
+}
+int cuMemcpyDtoHAsync_v2(void* to, const void* from, size_t bytes, void* stream) {
+  return copy_later("cuMemcpyDtoHAsync", to, from, bytes, from, to, stream);
 }
 
 int cuPointerGetAttributes(unsigned count, const int* attributes, void** values, uint64_t pointer) {

@@ -13,12 +13,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "folio/cache/page_extents.h"
 #include "folio/core/export.h"
 #include "folio/core/status.h"
 #include "folio/pool/name.h"
+#include "folio/tier/device_copies.h"
 
 namespace folio::inline v1 {
 
@@ -90,6 +92,8 @@ struct TierOptions {
   void* context = nullptr;
   /// Also of what is there when the tier is made.
   TierObserver on_change = {};
+  /// In whose memory the extents of all pages lie; null: in the host's.
+  std::shared_ptr<DeviceCopies> device = nullptr;
 };
 
 /// Since the tier was made. Bytes are of pages, without headers.

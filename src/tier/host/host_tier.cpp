@@ -3,7 +3,6 @@
 #include "folio/tier/host_tier.h"
 
 #include <algorithm>
-#include <cstring>
 #include <list>
 #include <map>
 #include <memory>
@@ -12,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "folio/core/buffer.h"
+#include "tier/device/host_blocks.h"
 #include "tier/medium.h"
 #include "tier/payload.h"
 #include "tier/queued_tier.h"
@@ -23,26 +22,12 @@ namespace {
 struct Stored {
   PageName name;
   PayloadHeader header;
-  Buffer bytes;
+  HostBlock bytes;
 };
-
-void gather(std::span<const Extent> from, std::byte* to) {
-  for (const Extent& e : from) {
-    std::memcpy(to, e.data, static_cast<size_t>(e.bytes));
-    to += e.bytes;
-  }
-}
-
-void scatter(const std::byte* from, std::span<const Extent> to) {
-  for (const Extent& e : to) {
-    std::memcpy(e.data, from, static_cast<size_t>(e.bytes));
-    from += e.bytes;
-  }
-}
 
 class HostMedium final : public Medium {
  public:
-  explicit HostMedium(const TierOptions& options) : options_(options) {}
+  explicit HostMedium(const TierOptions& options) : options_(options), blocks_(options.device) {}
 
   bool has(const PageName& name) noexcept override {
     const std::lock_guard lock(mutex_);
@@ -50,6 +35,7 @@ class HostMedium final : public Medium {
   }
 
   bool loads_in_order() const noexcept override { return true; }
+  bool reaches_device() const noexcept override { return true; }
 
   void run(std::span<Job* const> jobs) noexcept override {
     if (jobs.front()->order == LoadOrder::extents) return load_in_order(jobs);
@@ -69,7 +55,10 @@ class HostMedium final : public Medium {
     figures.dropped_pages = dropped_;
   }
 
-  Status last_fault() const noexcept override { return {}; }
+  Status last_fault() const noexcept override {
+    const std::lock_guard lock(mutex_);
+    return fault_;
+  }
 
  private:
   using Page = std::shared_ptr<const Stored>;  ///< stays while it is read
@@ -96,50 +85,68 @@ class HostMedium final : public Medium {
     return {fault == nullptr ? TierOutcome::done : TierOutcome::corrupt, std::move(page)};
   }
 
-  static TierOutcome end_load(const Job& job, const Page& page) {
-    return crc_of(job.extents) == page->header.crc ? TierOutcome::done : TierOutcome::corrupt;
+  /// Of the bytes here: what a device got cannot be read.
+  static TierOutcome end_load(const Page& page) {
+    const Extent whole{page->bytes.data(), page->header.bytes};
+    return crc_of({&whole, 1}) == page->header.crc ? TierOutcome::done : TierOutcome::corrupt;
+  }
+
+  TierOutcome failed(const Status& fault) noexcept {
+    const std::lock_guard lock(mutex_);
+    fault_ = fault;
+    return TierOutcome::failed;
   }
 
   TierOutcome load(const Job& job) noexcept {
     const auto [outcome, page] = begin_load(job);
     if (outcome != TierOutcome::done) return outcome;
-    scatter(page->bytes.data(), job.extents);
-    return end_load(job, page);
+    if (Status s = blocks_.scatter(page->bytes.data(), job.extents); !s.is_ok()) return failed(s);
+    return end_load(page);
   }
 
   struct Copying {
     Job* job;
     Page page;
-    const std::byte* from;  ///< of the next extent
+    std::byte* from;  ///< of the next extent
   };
 
   /// Fills extent `e` of every page that has one.
-  static void fill(std::span<Copying> pages, uint32_t e) {
+  void fill(std::span<Copying> pages, uint32_t e, std::vector<DeviceCopy>& copies) {
+    copies.clear();
     for (Copying& copying : pages) {
       const std::vector<Extent>& extents = copying.job->extents;
       if (e >= extents.size()) continue;
-      std::memcpy(extents[e].data, copying.from, static_cast<size_t>(extents[e].bytes));
+      copies.push_back({extents[e].data, copying.from, extents[e].bytes});
       copying.from += extents[e].bytes;
-      copying.job->landed.store(e + 1, std::memory_order_release);
+    }
+    const Status status = blocks_.copy(CopyDirection::to_device, copies);
+    for (Copying& copying : pages) {
+      if (!status.is_ok())
+        copying.job->outcome = failed(status);
+      else if (e < copying.job->extents.size())
+        copying.job->landed.store(e + 1, std::memory_order_release);
     }
   }
 
   void load_in_order(std::span<Job* const> jobs) noexcept {
     try {
       std::vector<Copying> pages;
+      std::vector<DeviceCopy> copies;
       pages.reserve(jobs.size());
+      copies.reserve(jobs.size());
       size_t extents = 0;
       for (Job* const job : jobs) {
         auto [outcome, page] = begin_load(*job);
         job->outcome = outcome;
         if (outcome != TierOutcome::done) continue;
         extents = std::max(extents, job->extents.size());
-        const std::byte* const bytes = page->bytes.data();
+        std::byte* const bytes = page->bytes.data();
         pages.push_back({job, std::move(page), bytes});
       }
-      for (uint32_t e = 0; e < extents; ++e) fill(pages, e);
+      for (uint32_t e = 0; e < extents; ++e) fill(pages, e, copies);
       for (const Copying& copying : pages)
-        copying.job->outcome = end_load(*copying.job, copying.page);
+        if (copying.job->outcome == TierOutcome::done)
+          copying.job->outcome = end_load(copying.page);
     } catch (const std::bad_alloc&) {
       for (Job* const job : jobs) job->outcome = load(*job);
     }
@@ -153,11 +160,11 @@ class HostMedium final : public Medium {
     try {
       auto page = std::make_shared<Stored>();
       page->name = job.name;
-      Result<Buffer> memory = Buffer::allocate(bytes);
+      Result<HostBlock> memory = blocks_.take(bytes);
       if (!memory) return TierOutcome::full;
       page->bytes = std::move(*memory);
       std::byte* const data = page->bytes.data();
-      gather(job.extents, data);
+      if (Status s = blocks_.gather(job.extents, data); !s.is_ok()) return failed(s);
       const Extent whole{data, bytes};
       page->header = header_of(job.name, options_.fingerprint, {&whole, 1});
       return put(std::move(page));
@@ -187,7 +194,9 @@ class HostMedium final : public Medium {
   }
 
   const TierOptions options_;
+  HostBlocks blocks_;
   mutable std::mutex mutex_;
+  Status fault_;
   Order order_;
   std::map<PageName, Order::iterator> places_;
   int64_t bytes_ = 0, dropped_ = 0;

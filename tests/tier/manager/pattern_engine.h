@@ -33,6 +33,8 @@ class PatternEngine {
     uint32_t max_io_pins = 64;
     int32_t min_partial_tokens = 0;
     CacheManagerOptions manager = {};  ///< pool, name, planes and tiers are the engine's
+    /// Where pages lie, and where the engine sees them; null: in memory of the engine.
+    MemorySpan device = {}, seen = {};
   };
 
   explicit PatternEngine(const Options& options)
@@ -45,7 +47,7 @@ class PatternEngine {
                                           .max_io_pins = options.max_io_pins}))
                   .value()),
         memory_(Buffer::allocate(page_bytes * options.num_pages).value()),
-        planes_(make_planes(shape(), options.num_pages, memory_.span()).value()),
+        planes_(planes_in(options, options.seen)),
         manager_(make_manager(options)) {}
 
   [[nodiscard]] CacheManager& manager() { return manager_; }
@@ -141,11 +143,16 @@ class PatternEngine {
     int32_t cached = 0;
   };
 
+  [[nodiscard]] std::vector<KVPlanes> planes_in(const Options& options, MemorySpan memory) const {
+    return make_planes(shape(), options.num_pages, memory.data == nullptr ? memory_.span() : memory)
+        .value();
+  }
   CacheManager make_manager(const Options& options) {
     CacheManagerOptions all = options.manager;
     all.pool = &pool_;
     all.name = names_.function();
-    all.planes = planes_;
+    const std::vector<KVPlanes> planes = planes_in(options, options.device);
+    all.planes = planes;
     all.tiers = options.tiers;
     return CacheManager::create(all).value();
   }
