@@ -100,8 +100,9 @@ int cuDeviceGetName(char* name, int bytes, int) {
 }
 int cuDeviceGet(int* device, int index) {
   const Entered call("cuDeviceGet");
+  if (index < 0 || index >= call.driver().num_devices) return 101;
   *device = 40 + index;
-  return index >= 0 && index < call.driver().num_devices ? call.result() : 101;
+  return call.result();
 }
 int cuDeviceGetAttribute(int* value, int attribute, int device) {
   const Entered call("cuDeviceGetAttribute");
