@@ -72,15 +72,9 @@ struct FileCloser {
 
 Status check(const EventPublisherOptions& o) {
   constexpr int64_t most = std::numeric_limits<int32_t>::max();
-  if (Status s = tier::check_endpoint(creating, "endpoint", o.endpoint); !s.is_ok()) return s;
-  if (!o.replay_endpoint.empty())
-    if (Status s = tier::check_endpoint(creating, "replay_endpoint", o.replay_endpoint); !s.is_ok())
-      return s;
-  if (Status s = tier::check_topic(creating, o.topic); !s.is_ok()) return s;
-  const struct {
-    const char* argument;
-    int64_t value, first, last;
-  } ranges[] = {
+  if (Status s = tier::check_sockets(creating, o.endpoint, o.replay_endpoint, o.topic); !s.is_ok())
+    return s;
+  const tier::Range ranges[] = {
       {"attach", static_cast<int64_t>(o.attach), 0, 2},
       {"high_water_mark", o.high_water_mark, 1, most},
       {"replay_batches", o.replay_batches, 0, most},
@@ -91,10 +85,7 @@ Status check(const EventPublisherOptions& o) {
       {"format", static_cast<int64_t>(o.format), 0, 1},
       {"names", static_cast<int64_t>(o.names), 0, 1},
   };
-  for (const auto& r : ranges)
-    if (Status s = tier::check_range(creating, r.argument, r.value, r.first, r.last); !s.is_ok())
-      return s;
-  return {};
+  return tier::check_ranges(creating, ranges);
 }
 
 bool binds(const EventPublisherOptions& o) {

@@ -37,25 +37,16 @@ struct Held {
 
 Status check(const EventSubscriberOptions& o) {
   constexpr int64_t most = std::numeric_limits<int32_t>::max();
-  if (Status s = tier::check_endpoint(creating, "endpoint", o.endpoint); !s.is_ok()) return s;
-  if (!o.replay_endpoint.empty())
-    if (Status s = tier::check_endpoint(creating, "replay_endpoint", o.replay_endpoint); !s.is_ok())
-      return s;
-  if (Status s = tier::check_topic(creating, o.topic); !s.is_ok()) return s;
-  const struct {
-    const char* argument;
-    int64_t value, first, last;
-  } ranges[] = {
+  if (Status s = tier::check_sockets(creating, o.endpoint, o.replay_endpoint, o.topic); !s.is_ok())
+    return s;
+  const tier::Range ranges[] = {
       {"high_water_mark", o.high_water_mark, 1, most},
       {"max_message_bytes", o.max_message_bytes, 1, std::numeric_limits<int64_t>::max()},
       {"max_held_batches", o.max_held_batches, 1, most},
       {"request_timeout_ms", o.request_timeout_ms, 1, most},
       {"idle_check_ms", o.idle_check_ms, 0, most},
   };
-  for (const auto& r : ranges)
-    if (Status s = tier::check_range(creating, r.argument, r.value, r.first, r.last); !s.is_ok())
-      return s;
-  return {};
+  return tier::check_ranges(creating, ranges);
 }
 
 std::span<const std::byte> as_bytes(const std::string& text) {

@@ -110,8 +110,6 @@ bool has_port(std::string_view endpoint) {
   return error == std::errc() && end == port.data() + port.size() && number >= 0 && number <= 65535;
 }
 
-}  // namespace
-
 Status check_endpoint(const char* call, const char* argument, std::string_view endpoint) {
   if (endpoint.data() != nullptr && endpoint.size() <= 1024 &&
       endpoint.find('\0') == std::string_view::npos &&
@@ -119,22 +117,29 @@ Status check_endpoint(const char* call, const char* argument, std::string_view e
     return {};
   return fail(Errc::invalid_argument,
               "{}: {} is {}, expected tcp://HOST:PORT, PORT 0 .. 65535 or *, or ipc://PATH of at "
-              "most 1024 bytes, none "
-              "of them 0",
+              "most 1024 bytes, none of them 0",
               call, argument, endpoint.data() == nullptr ? "null" : endpoint.substr(0, 200));
 }
 
-Status check_topic(const char* call, std::string_view topic) {
+}  // namespace
+
+Status check_sockets(const char* call, std::string_view endpoint, std::string_view replay_endpoint,
+                     std::string_view topic) {
+  if (Status s = check_endpoint(call, "endpoint", endpoint); !s.is_ok()) return s;
+  if (!replay_endpoint.empty())
+    if (Status s = check_endpoint(call, "replay_endpoint", replay_endpoint); !s.is_ok()) return s;
   if (topic.size() <= 1024 && (topic.data() != nullptr || topic.empty())) return {};
   return fail(Errc::invalid_argument, "{}: topic has {} bytes, expected at most 1024", call,
               topic.size());
 }
 
-Status check_range(const char* call, const char* argument, int64_t value, int64_t first,
-                   int64_t last) {
-  if (value >= first && value <= last) return {};
-  return fail(Errc::invalid_argument, "{}: {} is {}, expected {} .. {}", call, argument, value,
-              first, last);
+Status check_ranges(const char* call, std::span<const Range> ranges) {
+  for (const Range& r : ranges) {
+    if (r.value < r.first || r.value > r.last)
+      return fail(Errc::invalid_argument, "{}: {} is {}, expected {} .. {}", call, r.argument,
+                  r.value, r.first, r.last);
+  }
+  return {};
 }
 
 std::string bytes_of(uint64_t number) {

@@ -77,11 +77,16 @@ class ZmqSocket {
 };
 
 /// Errors: invalid_argument
-[[nodiscard]] Status check_endpoint(const char* call, const char* argument,
-                                    std::string_view endpoint);
-[[nodiscard]] Status check_topic(const char* call, std::string_view topic);
-[[nodiscard]] Status check_range(const char* call, const char* argument, int64_t value,
-                                 int64_t first, int64_t last);
+/// An empty `replay_endpoint` is none.
+[[nodiscard]] Status check_sockets(const char* call, std::string_view endpoint,
+                                   std::string_view replay_endpoint, std::string_view topic);
+
+/// What an option is, and what it may be.
+struct Range {
+  const char* argument;
+  int64_t value, first, last;
+};
+[[nodiscard]] Status check_ranges(const char* call, std::span<const Range> ranges);
 
 /// Numbers as they are sent: 8 bytes, the highest first.
 [[nodiscard]] std::string bytes_of(uint64_t number);
