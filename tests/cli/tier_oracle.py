@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """tests/cli/tier_oracle.py: counts of an LRU cache of trace blocks over a bounded tier, independent of folio.
 
-Memory is the cache of oracle.py. The tier below is written through: a block that is computed is stored, unless the tier has it; the one
-that was stored or loaded longest ago gives way. Behind what memory has, the longest leading run of blocks that the tier has is loaded.
+Memory is the cache of oracle.py. The tier below is written through: a block that is computed is handed to it, and stored unless it has it;
+the one that was stored or loaded longest ago gives way. Behind what memory has, the longest leading run of blocks that the tier has is loaded.
 """
 
 from collections import OrderedDict
@@ -46,12 +46,14 @@ class Tier:
         return run
 
     def store(self, ids):
-        for block in [block for block in ids if block not in self.blocks]:
+        for block in ids:
+            self.stored += 1
+            if block in self.blocks:
+                continue
             if self.capacity is not None and len(self.blocks) == self.capacity:
                 self.blocks.popitem(last=False)
                 self.dropped += 1
             self.blocks[block] = True
-            self.stored += 1
 
 
 def replay(requests, memory_blocks, tier_blocks=None):

@@ -89,7 +89,7 @@ CacheManager::State::State(const CacheManagerOptions& given, tier::PageRuns page
   options.tiers = {};
   bool counts_hits = false;
   for (const TierOfCache& tier : given.tiers) {
-    tiers.emplace_back(tier);
+    tiers.emplace_back(tier, pool.num_pages());
     writes_through |= tier.policy == StorePolicy::write_through;
     writes_back |= tier.policy == StorePolicy::write_back;
     counts_hits |= tier.min_hits != 0 && tier.policy != StorePolicy::none;

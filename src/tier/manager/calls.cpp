@@ -39,8 +39,8 @@ void CacheManager::State::end_page(const CallId& id, const TierCompletion& c) no
     static_cast<void>(pool.end_io(load->pages[page].pin));
     end_loaded(*load, page, c.outcome);
   } else {
-    static_cast<void>(pool.end_io(call.store.pin));
     end_stored(id.tier, call.store, c.outcome);
+    static_cast<void>(pool.end_io(call.store.pin));
   }
   call.has_come |= c.outcome == TierOutcome::done;
   call.has_failed |= c.outcome == TierOutcome::failed || c.outcome == TierOutcome::late;

@@ -235,7 +235,10 @@ void CacheManager::State::commit_what_came(Load& load) noexcept {
   if (!tokens.empty()) {
     if (!pool.commit(load.id, tokens).is_ok()) return finish(load, LoadState::cut_short);
     for (; load.committed < came; ++load.committed) {
-      TierCounters& counters = tiers[load.pages[load.committed].tier].counters;
+      const LoadingPage& page = load.pages[load.committed];
+      TierCounters& counters = tiers[page.tier].counters;
+      tiers[page.tier].seen.add(
+          page_at(load.id, load.first_page + static_cast<int32_t>(load.committed)), page.name);
       ++figures.loaded_pages;
       ++counters.loaded_pages;
       counters.loaded_tokens += pool.page_size();

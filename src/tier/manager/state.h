@@ -8,6 +8,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <limits>
 #include <list>
@@ -70,14 +71,41 @@ struct Call {
 };
 using Calls = std::map<CallId, Call>;
 
+/// Which of a pool's pages a tier has been seen to have, by itself: stored there or loaded from it.
+/// A page that has got other content since is unknown.
+class SeenPages {
+ public:
+  explicit SeenPages(size_t num_pages) : marks_(num_pages) {}
+  void add(uint32_t page, const PageName& name) noexcept {
+    if (page < marks_.size()) marks_[page] = mark_of(name);
+  }
+  [[nodiscard]] bool have(uint32_t page, const PageName& name) const noexcept {
+    return page < marks_.size() && marks_[page] == mark_of(name);
+  }
+
+ private:
+  /// Two contents of equal marks, one after the other in one page: the second is not stored.
+  static uint64_t mark_of(const PageName& name) noexcept {
+    uint64_t words[4] = {};
+    static_assert(sizeof words == sizeof name.bytes);
+    std::memcpy(words, name.bytes.data(), sizeof words);
+    uint64_t mark = 0;
+    for (const uint64_t word : words) mark = (mark ^ word) * 0x9e3779b97f4a7c15U;
+    return mark | 1;  // 0: nothing seen
+  }
+  std::vector<uint64_t> marks_;
+};
+
 /// A tier, and what goes to it.
 struct Below {
-  explicit Below(const TierOfCache& given)
+  Below(const TierOfCache& given, size_t num_pages)
       : of(given),
-        back_off(given.faults_to_rest, given.first_rest_ms * 1000, given.longest_rest_ms * 1000) {}
+        back_off(given.faults_to_rest, given.first_rest_ms * 1000, given.longest_rest_ms * 1000),
+        seen(given.policy == StorePolicy::none && !given.promotes ? 0 : num_pages) {}
   TierOfCache of;
   BackOff back_off;
   TierCounters counters;
+  SeenPages seen;
   std::deque<Store> waiting;
   std::set<PageName> storing;  ///< these, and what has been handed over
 };
@@ -153,6 +181,8 @@ struct CacheManager::State {
   [[nodiscard]] Status commit(SequenceId id, std::span<const TokenId> written, Merge merge);
   void store_pages(SequenceId id, StorePolicy policy, int32_t first) noexcept;
   void offer_all(size_t t, SequenceId id, int32_t first, std::span<const PageName> names);
+  [[nodiscard]] size_t count_there(size_t t, SequenceId id, int32_t first,
+                                   std::span<const PageName> names) noexcept;
   void offer(size_t t, SequenceId id, int32_t position, const PageName& name, bool is_promotion);
   void promote(const tier::Load& load, size_t page) noexcept;
   void refuse(size_t t, StoreRefusal refusal, int64_t pages = 1) noexcept;

@@ -50,7 +50,7 @@ void CacheManager::State::refuse(size_t t, StoreRefusal refusal, int64_t pages) 
   figures.unstored_pages += pages;
 }
 
-/// Those from `first` on that tiers with this policy have not.
+/// Those from `first` on that tiers with this policy are not seen to have.
 void CacheManager::State::store_pages(SequenceId id, StorePolicy policy, int32_t first) noexcept {
   const Result<int32_t> length = pool.length(id);
   if (!length) return;
@@ -81,19 +81,30 @@ void CacheManager::State::offer_all(size_t t, SequenceId id, int32_t first,
     return below.of.min_hits == 0 ||
            (page < hits.size() && hits[page] >= static_cast<uint32_t>(below.of.min_hits));
   };
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (!is_wanted(i)) continue;
-    if (below.back_off.is_resting(now_us())) {
-      refuse(t, StoreRefusal::resting);
-      continue;
+  for (size_t i = 0; i < names.size();) {
+    if (is_wanted(i)) {
+      const auto position = first + static_cast<int32_t>(i);
+      const size_t there = count_there(t, id, position, names.subspan(i));
+      i += there;
+      if (there != 0) continue;
+      offer(t, id, position, names[i], false);
     }
-    const int64_t rest = std::ssize(names) - static_cast<int64_t>(i);
-    const int64_t found =
-        std::clamp(int64_t{below.of.tier->find(names.subspan(i))}, int64_t{0}, rest);
-    i += static_cast<size_t>(found);
-    if (found == rest || (found != 0 && !is_wanted(i))) continue;
-    offer(t, id, first + static_cast<int32_t>(i), names[i], false);
+    ++i;
   }
+}
+
+/// How many of these, the first ones, the tier has. Of a page that it is not seen to have it is not
+/// asked: a tier may hope to have what it does not know, and `store` knows better.
+size_t CacheManager::State::count_there(size_t t, SequenceId id, int32_t first,
+                                        std::span<const PageName> names) noexcept {
+  Below& below = tiers[t];
+  size_t seen = 0;
+  while (seen < names.size() &&
+         below.seen.have(page_at(id, first + static_cast<int32_t>(seen)), names[seen]))
+    ++seen;
+  if (seen == 0 || below.back_off.is_resting(now_us())) return 0;
+  const int64_t found = below.of.tier->find(names.first(seen));
+  return static_cast<size_t>(std::clamp(found, int64_t{0}, static_cast<int64_t>(seen)));
 }
 
 /// Page `position` of the sequence waits to be handed over, unless it does so already.
@@ -134,7 +145,7 @@ void CacheManager::State::promote(const Load& load, size_t page) noexcept {
   const int32_t position = load.first_page + static_cast<int32_t>(page);
   if (const uint32_t at = page_at(load.id, position); at < hits.size()) hits[at] = 1;
   for (size_t t = 0; t < loaded.tier; ++t) {
-    if (!tiers[t].of.promotes || tiers[t].of.tier->find({&loaded.name, 1}) == 1) continue;
+    if (!tiers[t].of.promotes) continue;
     try {
       offer(t, load.id, position, loaded.name, true);
     } catch (const std::bad_alloc&) {
@@ -216,6 +227,8 @@ void CacheManager::State::end_stored(size_t t, const Store& store, TierOutcome o
   --figures.stores;
   ++counters.store_outcomes[static_cast<size_t>(outcome)];
   if (outcome != TierOutcome::done) return;
+  if (const Result<uint32_t> page = pool.page_of(store.pin); page)
+    below.seen.add(*page, store.name);
   ++counters.stored_pages;
   counters.stored_tokens += pool.page_size();
   counters.stored_bytes += runs.page_bytes();

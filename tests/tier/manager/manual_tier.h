@@ -33,6 +33,7 @@ class ManualTier final : public Tier {
   int32_t lies_by = 0;  ///< what `find` adds to the truth
   uint32_t landed_extents = 0;
   int64_t finds = 0, load_calls = 0, stored = 0;
+  int64_t stored_again = 0;  ///< that were there: no bytes were read
   LoadOrder last_order = LoadOrder::pages;
 
   int32_t find(std::span<const PageName> names) noexcept override {
@@ -108,8 +109,11 @@ class ManualTier final : public Tier {
     return TierOutcome::done;
   }
   void write(const Pending& page) {
+    if (pages.contains(page.name)) {
+      ++stored_again;
+      return;
+    }
     Bytes& bytes = pages[page.name];
-    bytes.clear();
     for (const Extent& e : page.extents) bytes.insert(bytes.end(), e.data, e.data + e.bytes);
     ++stored;
   }
