@@ -116,11 +116,12 @@ class Pages final : public TieredPages {
   };
   using Counts = std::array<int64_t, num_tiers>;
 
-  /// Loads and stores of a step: each of its pages in each tier, and those of one load.
+  /// Loads and stores of a step: each of its pages in each tier, once more where its sequence ends,
+  /// and those of one load.
   int64_t io_pins() const {
     constexpr int64_t most = int64_t{1} << 24;
     const auto tiers = static_cast<int64_t>(num_tiers);
-    return std::min((tiers * demand_.max_batch + 1) * demand_.longest_pages, most);
+    return std::min(((tiers + 1) * demand_.max_batch + 1) * demand_.longest_pages, most);
   }
   Counts loaded_pages() const {
     Counts counts = {};

@@ -15,6 +15,10 @@
 /// and counted. Pages are not stored at the moment of their eviction, for their bytes would have to
 /// be copied before the pool can go on: they have been stored when their last sequence ended.
 ///
+/// Pages that are still being stored when their sequence ends are cached, tail first as all others,
+/// when the stores of those behind them have ended; with them the full pages before, a pin more for
+/// each. Where the pool could give fewer pages than wait for that alone, they wait no longer.
+///
 /// The bytes of a page are those of layer 0, then those of layer 1, and so on, each as
 /// `page_extents` of that layer's planes alone: who else gives or takes pages of these names has to
 /// do the same.
@@ -54,7 +58,7 @@ struct TierOfCache {
   int32_t min_hits = 0;
   /// pages that come from a tier behind this one are stored here, whatever `policy` says
   bool promotes = false;
-  /// of pages that wait to be stored or are being stored: so much of the pool is held, at most
+  /// of pages that wait to be stored or are being stored: so much of the pool is held for that
   int64_t max_store_bytes = int64_t{256} << 20;
   int32_t faults_to_rest = 4;        ///< calls in a row that fail or are late, >= 1
   int64_t first_rest_ms = 100;       ///< doubles each time, until a call succeeds; >= 1
@@ -201,8 +205,8 @@ class FOLIO_EXPORT CacheManager {
                               Merge merge = Merge::refused) noexcept;
   [[nodiscard]] Status preempt(SequenceId id) noexcept;
   [[nodiscard]] Status release(SequenceId id) noexcept;
-  /// Pages that wait to be stored are not, and the pool may use them: for an engine that is short
-  /// of pages. Returns how many there were.
+  /// Pages that wait to be stored are not, and the pool may use them, and those that wait for their
+  /// order: for an engine that is short of pages. Returns how many were to be stored.
   int64_t give_up_stores() noexcept;
 
   [[nodiscard]] CacheManagerFigures figures() const noexcept;

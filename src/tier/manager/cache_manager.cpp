@@ -95,6 +95,7 @@ CacheManager::State::State(const CacheManagerOptions& given, tier::PageRuns page
     counts_hits |= tier.min_hits != 0 && tier.policy != StorePolicy::none;
   }
   if (counts_hits) hits.resize(pool.num_pages());
+  if (!tiers.empty()) open_stores.resize(pool.num_pages());
 }
 
 uint32_t CacheManager::State::page_at(SequenceId id, int32_t position) const noexcept {
@@ -209,6 +210,7 @@ Status CacheManager::preempt(SequenceId id) noexcept {
   if (state_ == nullptr) return moved_from("preempt");
   if (Status s = cancel_load(id); !s.is_ok()) return s;
   if (state_->writes_back) state_->store_pages(id, StorePolicy::write_back, 0);
+  state_->depart(id);
   return state_->pool.preempt(id);
 }
 
@@ -217,6 +219,7 @@ Status CacheManager::release(SequenceId id) noexcept {
   if (Status s = cancel_load(id); !s.is_ok()) return s;
   if (state_->writes_back) state_->store_pages(id, StorePolicy::write_back, 0);
   if (!state_->states.empty()) state_->states.erase(id);
+  state_->depart(id);
   return state_->pool.release(id);
 }
 
@@ -226,6 +229,7 @@ int64_t CacheManager::give_up_stores() noexcept {
   for (size_t t = 0; t < state_->tiers.size(); ++t)
     for (; !state_->tiers[t].waiting.empty(); ++pages)
       state_->drop_waiting(t, StoreRefusal::given_up);
+  state_->end_departures();
   return pages;
 }
 

@@ -266,7 +266,9 @@ void CacheManager::State::finish(Load& load, LoadState state) noexcept {
     for (const CallId& call : load.calls)
       if (calls.contains(call)) tiers[call.tier].of.tier->cancel({call.ticket});
   }
-  if (load.is_prefetch) static_cast<void>(pool.release(load.id));
+  if (!load.is_prefetch) return;
+  depart(load.id);
+  static_cast<void>(pool.release(load.id));
 }
 
 void CacheManager::State::end_late_loads(int64_t now) noexcept {

@@ -13,6 +13,7 @@
 #include <limits>
 #include <list>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -55,7 +56,9 @@ struct Load {
 
 struct Store {
   PageName name;
+  std::optional<PageName> parent = {};
   IoPin pin;
+  uint32_t page = 0;  ///< of the pool
   int64_t deadline_us = never_us;
   bool is_promotion = false;
 };
@@ -110,6 +113,16 @@ struct Below {
   std::set<PageName> storing;  ///< these, and what has been handed over
 };
 
+/// Pages of a sequence that has ended, those behind the last one with a store left out.
+struct Departure {
+  struct Held {
+    IoPin pin;
+    uint32_t page = 0;
+  };
+  std::vector<Held> pages;
+  int64_t idle = 0;  ///< pages that no store held when it began
+};
+
 /// Leading pages of a prompt behind memory's, and the tiers that have them.
 struct LoadPlan {
   struct Segment {
@@ -142,6 +155,8 @@ struct CacheManager::State {
   std::map<SequenceId, LoadState> states;  ///< of sequences that have had a load
   size_t next_sweep = 64;                  ///< of `states`
   std::vector<uint32_t> hits;              ///< by page; empty where no tier asks
+  std::vector<uint32_t> open_stores;       ///< by page; empty without tiers
+  std::list<tier::Departure> departures;
   bool writes_through = false, writes_back = false;
   CacheManagerFigures figures;
 
@@ -183,6 +198,7 @@ struct CacheManager::State {
   void offer_all(size_t t, SequenceId id, int32_t first, std::span<const PageName> names);
   [[nodiscard]] size_t count_there(size_t t, SequenceId id, int32_t first,
                                    std::span<const PageName> names) noexcept;
+  [[nodiscard]] std::optional<PageName> parent_of(SequenceId id, int32_t position) noexcept;
   void offer(size_t t, SequenceId id, int32_t position, const PageName& name, bool is_promotion);
   void promote(const tier::Load& load, size_t page) noexcept;
   void refuse(size_t t, StoreRefusal refusal, int64_t pages = 1) noexcept;
@@ -191,6 +207,15 @@ struct CacheManager::State {
   [[nodiscard]] bool hand_over_first(size_t t);
   void end_stored(size_t t, const tier::Store& store, TierOutcome outcome) noexcept;
   void end_late_stores(int64_t now) noexcept;
+
+  // departures.cpp
+  [[nodiscard]] bool is_storing(uint32_t page) const noexcept {
+    return page < open_stores.size() && open_stores[page] != 0;
+  }
+  void depart(SequenceId id) noexcept;
+  void end_pins(tier::Departure& departure) noexcept;
+  void end_departures() noexcept;
+  void poll_departures() noexcept;
 
   // calls.cpp
   void poll() noexcept;

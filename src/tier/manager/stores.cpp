@@ -107,6 +107,12 @@ size_t CacheManager::State::count_there(size_t t, SequenceId id, int32_t first,
   return static_cast<size_t>(std::clamp(found, int64_t{0}, static_cast<int64_t>(seen)));
 }
 
+std::optional<PageName> CacheManager::State::parent_of(SequenceId id, int32_t position) noexcept {
+  if (position == 0) return std::nullopt;
+  const Result<PageName> name = pool.name(id, position - 1);
+  return name ? std::optional(*name) : std::nullopt;
+}
+
 /// Page `position` of the sequence waits to be handed over, unless it does so already.
 void CacheManager::State::offer(size_t t, SequenceId id, int32_t position, const PageName& name,
                                 bool is_promotion) {
@@ -117,6 +123,7 @@ void CacheManager::State::offer(size_t t, SequenceId id, int32_t position, const
   if (runs.page_bytes() > below.of.max_store_bytes - below.counters.store_bytes)
     return refuse(t, StoreRefusal::budget);
   std::deque<Store> more(1);
+  const std::optional<PageName> parent = parent_of(id, position);
   const auto [entry, is_new] = below.storing.insert(name);
   const Result<IoPin> pin = pool.begin_io(id, position);
   if (!pin) {
@@ -124,7 +131,9 @@ void CacheManager::State::offer(size_t t, SequenceId id, int32_t position, const
     return refuse(t, StoreRefusal::no_pin);
   }
   const Store store{.name = name,
+                    .parent = parent,
                     .pin = *pin,
+                    .page = page_at(id, position),
                     .deadline_us = deadline(now, options.store_deadline_ms),
                     .is_promotion = is_promotion};
   try {
@@ -136,6 +145,7 @@ void CacheManager::State::offer(size_t t, SequenceId id, int32_t position, const
   }
   ++below.counters.waiting_pages;
   below.counters.store_bytes += runs.page_bytes();
+  ++open_stores[store.page];
   ++figures.stores;
 }
 
@@ -160,6 +170,7 @@ void CacheManager::State::drop_waiting(size_t t, StoreRefusal refusal) noexcept 
   Below& below = tiers[t];
   const Store& store = below.waiting.front();
   static_cast<void>(pool.end_io(store.pin));
+  --open_stores[store.page];
   below.storing.erase(store.name);
   --below.counters.waiting_pages;
   below.counters.store_bytes -= runs.page_bytes();
@@ -198,7 +209,7 @@ bool CacheManager::State::hand_over_first(size_t t) {
     return true;
   }
   const std::vector<Extent> extents = runs.of(*at);
-  const TierPage page{store.name, extents};
+  const TierPage page{store.name, extents, store.parent ? &*store.parent : nullptr};
   const Result<TierTicket> ticket = below.of.tier->store({&page, 1});
   if (!ticket) {
     const bool is_busy = ticket.error().code() == Errc::busy;
@@ -221,14 +232,15 @@ bool CacheManager::State::hand_over_first(size_t t) {
 void CacheManager::State::end_stored(size_t t, const Store& store, TierOutcome outcome) noexcept {
   Below& below = tiers[t];
   TierCounters& counters = below.counters;
+  static_cast<void>(pool.end_io(store.pin));
+  --open_stores[store.page];
   below.storing.erase(store.name);
   --counters.storing_pages;
   counters.store_bytes -= runs.page_bytes();
   --figures.stores;
   ++counters.store_outcomes[static_cast<size_t>(outcome)];
   if (outcome != TierOutcome::done) return;
-  if (const Result<uint32_t> page = pool.page_of(store.pin); page)
-    below.seen.add(*page, store.name);
+  below.seen.add(store.page, store.name);
   ++counters.stored_pages;
   counters.stored_tokens += pool.page_size();
   counters.stored_bytes += runs.page_bytes();

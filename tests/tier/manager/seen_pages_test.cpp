@@ -50,9 +50,9 @@ TEST(CacheManagerSeenPages, are_promoted_to_tiers_that_hope_to_have_them) {
   ManualClock clock;
   PatternEngine engine(
       {.num_pages = 12,
-       .tiers = {{.tier = &fast, .policy = StorePolicy::none, .promotes = true,
-                  .faults_to_rest = 1},
-                 {.tier = &slow}},
+       .tiers =
+           {{.tier = &fast, .policy = StorePolicy::none, .promotes = true, .faults_to_rest = 1},
+            {.tier = &slow}},
        .manager = {.clock = clock.clock()}});
   run(engine);
   engine.pool().clear().or_throw();
