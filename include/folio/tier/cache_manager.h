@@ -9,6 +9,11 @@
 /// write to its pages, which pins hold), and the engine reserves anew and computes the rest. Where
 /// memory's hit ends within a page that a tier has in full, the tier's page takes its place.
 ///
+/// A page that a load brings is not loaded again for another sequence: that one waits, and gets the
+/// same page (`poll` changes its row; while a step holds the sequence the page's bytes are copied
+/// instead). It has room of its own meanwhile, and no layers are ready. What the first load loses,
+/// or is cancelled before, the second one loses, too.
+///
 /// Stores. Full pages are held for a store (`PagePool::begin_io`) until it has ended: when they
 /// become full, when they have been found often enough, or when a sequence gives them up. What the
 /// tier's queue has no room for waits, within a budget of bytes; what is beyond that is not stored,
@@ -98,6 +103,7 @@ enum class LoadState : uint8_t { none = 0, loading = 1, loaded = 2, cut_short = 
 struct CacheManagerFigures {
   int64_t asked_pages = 0, found_pages = 0;      ///< looked for in tiers; loaded if there is room
   int64_t loaded_pages = 0, lost_pages = 0;      ///< that were found, and came or did not
+  int64_t shared_pages = 0;                      ///< of those that came: by the load of another
   int64_t stored_pages = 0, unstored_pages = 0;  ///< handed to a tier, or not stored
   int64_t loads = 0, stores = 0;                 ///< calls of tiers under way; stores that wait
 };
@@ -184,10 +190,14 @@ class FOLIO_EXPORT CacheManager {
   /// A hint that such a prompt will come: what only tiers have is loaded into pages of the pool
   /// which are cached when they have come, so that `admit` finds them. Takes a sequence and pages
   /// of the pool meanwhile, and evicts for them as `admit` does. Returns the tokens on their way: 0
-  /// where no tier has more than memory. An `admit` before they have come loads them once more.
-  /// Errors: as admit's
+  /// where no tier has more than memory. Errors: as admit's
   [[nodiscard]] Result<int32_t> prefetch(std::span<const TokenId> prompt,
                                          const SequenceOptions& options = {}) noexcept;
+  /// As PagePool::resume, and looks below as `admit` does. For a sequence that this manager's
+  /// `admit` has not made (a fork) only memory is looked at: what its names depend on is not known
+  /// here.
+  [[nodiscard]] Result<TieredAdmission> resume(SequenceId id,
+                                               std::span<const TokenId> tokens) noexcept;
   /// Commits what has come, ends what is over or late, and hands over stores that wait.
   /// O(transfers that have ended + loads + calls under way)
   void poll() noexcept;

@@ -16,6 +16,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "folio/tier/cache_manager.h"
@@ -35,20 +36,23 @@ struct CallId {
 
 struct LoadingPage {
   PageName name;
-  IoPin pin;
-  size_t tier = 0;
+  IoPin pin;        ///< none of a shared one
+  size_t tier = 0;  ///< the same
   bool has_ended = false, has_come = false;
+  bool is_shared = false;  ///< another load, a *leader*, brings it
 };
 
 struct Load {
   SequenceId id;
   int32_t first_page = 0;  ///< of the sequence
   std::vector<TokenId> tokens;
-  std::vector<LoadingPage> pages;
+  std::vector<LoadingPage> pages;  ///< shared ones before all others
   std::vector<CallId> calls;
+  std::vector<const Load*> leaders;  ///< that have not ended
+  std::vector<TokenId> prompt;       ///< all of it, where it has items
   size_t committed = 0;
   size_t end = 0;   ///< pages behind have been lost
-  size_t open = 0;  ///< pages that have not ended
+  size_t open = 0;  ///< pages of calls that have not ended
   int64_t deadline_us = never_us;
   LoadState state = LoadState::loading;
   bool is_prefetch = false;
@@ -127,10 +131,18 @@ struct Departure {
 struct LoadPlan {
   struct Segment {
     size_t tier = 0, first = 0, count = 0;
+    Load* leader = nullptr;  ///< brings them; then no tier does
   };
   std::vector<PageName> names;
   std::vector<Segment> segments;
   size_t found = 0;
+};
+
+/// What the names of a sequence's pages depend on, for `resume`.
+struct Origin {
+  std::string salt;
+  uint64_t adapter = 0;
+  std::vector<ContentSpan> spans;
 };
 
 /// A prompt, and what its pages' names depend on.
@@ -152,10 +164,11 @@ struct CacheManager::State {
   std::vector<tier::Below> tiers;
   std::list<tier::Load> loads;
   tier::Calls calls;
-  std::map<SequenceId, LoadState> states;  ///< of sequences that have had a load
-  size_t next_sweep = 64;                  ///< of `states`
-  std::vector<uint32_t> hits;              ///< by page; empty where no tier asks
-  std::vector<uint32_t> open_stores;       ///< by page; empty without tiers
+  std::map<SequenceId, LoadState> states;      ///< of sequences that have had a load
+  std::map<SequenceId, tier::Origin> origins;  ///< of sequences that `admit` has made
+  size_t next_sweep = 64, next_origins_sweep = 64;
+  std::vector<uint32_t> hits;         ///< by page; empty where no tier asks
+  std::vector<uint32_t> open_stores;  ///< by page; empty without tiers
   std::list<tier::Departure> departures;
   bool writes_through = false, writes_back = false;
   CacheManagerFigures figures;
@@ -168,14 +181,20 @@ struct CacheManager::State {
   /// `page_of` of a sequence's row, or a page that no pool has.
   [[nodiscard]] uint32_t page_at(SequenceId id, int32_t position) const noexcept;
 
-  // loads.cpp
+  // look_below.cpp
   [[nodiscard]] bool add_names(SequenceId id, const tier::Prompt& prompt, size_t first_page,
                                size_t count, std::vector<PageName>& names);
   [[nodiscard]] tier::LoadPlan::Segment ask(std::span<const PageName> names) noexcept;
+  [[nodiscard]] tier::LoadPlan::Segment find_leader(std::span<const PageName> names,
+                                                    size_t position) noexcept;
   [[nodiscard]] tier::LoadPlan look_below(SequenceId id, const tier::Prompt& prompt,
                                           size_t first_page);
+
+  // loads.cpp
   void refuse(const tier::LoadPlan& plan, LoadRefusal refusal) noexcept;
-  [[nodiscard]] bool make_room(TieredAdmission& admission, size_t pages) noexcept;
+  [[nodiscard]] bool make_room(TieredAdmission& admission, size_t pages, bool has_items) noexcept;
+  void give_room_back(const tier::Load& load) noexcept;
+  void share(tier::Load& load, const tier::LoadPlan& plan, const tier::LoadPlan::Segment& segment);
   /// Whether one has begun; `admission` says of how many tokens.
   bool start_load(TieredAdmission& admission, const tier::Prompt& prompt, bool is_prefetch);
   [[nodiscard]] size_t hand_over(tier::Load& load, const tier::LoadPlan& plan,
@@ -183,8 +202,14 @@ struct CacheManager::State {
   size_t pin_pages(tier::Load& load, const tier::LoadPlan& plan,
                    const tier::LoadPlan::Segment& segment);
   void unpin_from(tier::Load& load, size_t first) noexcept;
+  void note_origin(SequenceId id, const SequenceOptions& given);
+
+  // load_ends.cpp
   void end_loaded(tier::Load& load, size_t page, TierOutcome outcome) noexcept;
   void commit_what_came(tier::Load& load) noexcept;
+  [[nodiscard]] bool share_page(tier::Load& load, const tier::Load& leader) noexcept;
+  void tell_followers(const tier::Load& leader) noexcept;
+  void leave_followers(const tier::Load& leader) noexcept;
   void finish(tier::Load& load, LoadState state) noexcept;
   void end_late_loads(int64_t now) noexcept;
   [[nodiscard]] int32_t layers_ready(const tier::Load& load) const noexcept;
