@@ -132,9 +132,7 @@ Result<MadeTier> make_redis(const TierChoice& choice, int64_t page_bytes, int64_
   }
   auto tier = make_redis_tier(choice.redis, options, redis);
   if (!tier) return refusal("--redis", tier.error());
-  auto hoping = std::make_unique<HopingTier>(std::move(*tier));
-  HopingTier* const itself = hoping.get();
-  return MadeTier{std::move(hoping), *pages, without_login(choice.redis), itself};
+  return MadeTier{std::move(*tier), *pages, without_login(choice.redis)};
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "folio/tier/tier.h"
-#include "hoping_tier.h"
 #include "tiers.h"
 
 namespace folio::cli {
@@ -16,7 +15,6 @@ struct MadeTier {
   std::unique_ptr<Tier> tier;
   int64_t most_pages = 0;  ///< 0: not known
   std::string place;
-  HopingTier* hoping = nullptr;  ///< the tier, where it is such a one
 };
 
 /// Makes the tier of a kind; none where it is not chosen. `pages`: that a call may have under way.

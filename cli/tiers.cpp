@@ -91,14 +91,9 @@ class Pages final : public TieredPages {
   Status commit(SequenceId id, std::span<const TokenId> written) override;
   Status release(SequenceId id) override {
     patterns_.erase(id);
-    set(HopingTier::Mood::doubts);
     Status s = manager_->release(id);
     settle();
     return s;
-  }
-  void set(HopingTier::Mood mood) {
-    for (const Below& below : tiers_)
-      if (below.made.hoping != nullptr) below.made.hoping->set(mood);
   }
   /// Waits until no page is under way.
   void settle() {
@@ -121,11 +116,12 @@ class Pages final : public TieredPages {
   };
   using Counts = std::array<int64_t, num_tiers>;
 
-  /// Loads and stores of a step: each of its pages in each tier, and those of one load.
+  /// Loads and stores of a step: each of its pages in each tier, once more where its sequence ends,
+  /// and those of one load.
   int64_t io_pins() const {
     constexpr int64_t most = int64_t{1} << 24;
     const auto tiers = static_cast<int64_t>(num_tiers);
-    return std::min((tiers * demand_.max_batch + 1) * demand_.longest_pages, most);
+    return std::min(((tiers + 1) * demand_.max_batch + 1) * demand_.longest_pages, most);
   }
   Counts loaded_pages() const {
     Counts counts = {};
@@ -185,7 +181,6 @@ Status Pages::attach(PagePool& pool) {
 
 Result<TieredAdmit> Pages::admit(std::span<const TokenId> prompt) {
   const Counts before = loaded_pages();
-  set(HopingTier::Mood::hopes);
   TieredAdmit admit;
   double seconds = 0.0;
   {
@@ -250,7 +245,6 @@ Status Pages::commit(SequenceId id, std::span<const TokenId> written) {
   // Pages that become full with these tokens.
   for (const TokenId token : written)
     if (pattern.add(token, demand_.page_size)) pattern.write_to(page_at(id, position++));
-  set(HopingTier::Mood::doubts);
   Status s = manager_->commit(id, written);
   settle();  // a page that is stored while it is released would be cached out of order
   return s;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct Job {
   enum class Kind : uint8_t { load, store };
   Kind kind = Kind::load;
   PageName name;
+  std::optional<PageName> parent = {};  ///< of the page that it continues, if it is known
   std::vector<Extent> extents;
   LoadOrder order = LoadOrder::pages;
   /// Leading extents that a load has filled: the medium says so with `release` once their bytes are

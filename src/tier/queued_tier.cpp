@@ -199,6 +199,7 @@ Result<TierTicket> QueuedTier::enqueue(const char* call, Job::Kind kind,
       Page& page = coming[next_ + i];
       page.job.kind = kind;
       page.job.name = pages[i].name;
+      if (pages[i].parent != nullptr) page.job.parent = *pages[i].parent;
       page.job.extents.assign(extents.begin(), extents.end());
       shared->extents = std::max(shared->extents, static_cast<uint32_t>(extents.size()));
       page.job.order = order;

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """tests/cli/tier_oracle.py: counts of an LRU cache of trace blocks over a bounded tier, independent of folio.
 
-Memory is the cache of oracle.py. The tier below is written through: a block that is computed is stored, unless the tier has it; the one
-that was stored or loaded longest ago gives way. Behind what memory has, the longest leading run of blocks that the tier has is loaded.
+Memory is the cache of oracle.py. The tier below is written through: a block that is computed is handed to it, and stored unless it has it;
+of those that none there continues, the one that was stored or loaded longest ago gives way. Behind what memory has, the longest leading run of blocks that the tier has is
+loaded.
 """
 
-from collections import OrderedDict
+import heapq
+from collections import Counter, OrderedDict
 
 from oracle import TOKENS_PER_BLOCK
 
@@ -35,23 +37,53 @@ class Memory:
 
 class Tier:
     def __init__(self, capacity):
-        self.capacity, self.blocks, self.stored, self.dropped = capacity, OrderedDict(), 0, 0
+        self.capacity, self.stored, self.dropped, self.clock = capacity, 0, 0, 0
+        self.used, self.parents, self.children = {}, {}, Counter()  # of blocks that are there
+        self.leaves = []  # a heap of (used, block); what is out of date is passed over
+
+    def use(self, block):
+        self.clock += 1
+        self.used[block] = self.clock
+        heapq.heappush(self.leaves, (self.clock, block))
 
     def load(self, ids):
         run = 0
-        while run < len(ids) and ids[run] in self.blocks:
+        while run < len(ids) and ids[run] in self.used:
             run += 1
         for block in ids[:run]:
-            self.blocks.move_to_end(block)
+            self.use(block)
         return run
 
-    def store(self, ids):
-        for block in [block for block in ids if block not in self.blocks]:
-            if self.capacity is not None and len(self.blocks) == self.capacity:
-                self.blocks.popitem(last=False)
-                self.dropped += 1
-            self.blocks[block] = True
+    def drop_leaf(self):
+        while self.leaves:
+            used, block = heapq.heappop(self.leaves)
+            if self.used.get(block) != used or self.children[block] != 0:
+                continue
+            del self.used[block]
+            self.dropped += 1
+            self.unlink(block)
+            return True
+        return False
+
+    def unlink(self, block):
+        parent = self.parents.pop(block)
+        self.children[parent] -= 1
+        if parent in self.used and self.children[parent] == 0:
+            heapq.heappush(self.leaves, (self.used[parent], parent))
+
+    def store(self, ids, first):
+        for block, parent in zip(ids[first:], [None, *ids][first:]):
+            if block in self.used:
+                self.stored += 1
+                self.use(block)
+                continue
+            self.parents[block] = parent
+            self.children[parent] += 1
+            if self.capacity is not None and len(self.used) == self.capacity and not self.drop_leaf():
+                self.unlink(block)  # all that is there is what it continues
+                continue
             self.stored += 1
+            self.use(block)
 
 
 def replay(requests, memory_blocks, tier_blocks=None):
@@ -63,10 +95,10 @@ def replay(requests, memory_blocks, tier_blocks=None):
         found = memory.run(ids)
         loaded = tier.load(ids[found:])
         memory.hold(ids, found)
-        tier.store(ids[found + loaded:])
+        tier.store(ids, found + loaded)
         in_memory = min(found * TOKENS_PER_BLOCK, length)
         counts["memory_tokens"] += in_memory
         counts["tier_tokens"] += min((found + loaded) * TOKENS_PER_BLOCK, length) - in_memory
         counts["loaded_pages"] += loaded
     return counts | {"evicted_pages": memory.evictions, "stored_pages": tier.stored, "dropped_pages": tier.dropped,
-                     "pages": len(tier.blocks)}
+                     "pages": len(tier.used)}

@@ -85,6 +85,13 @@ class Tiers(unittest.TestCase):
                 with self.subTest(memory=memory, host=host):
                     self.compare(trace, requests, memory, host)
 
+    def test_memory_evicts_as_without_tiers_though_stores_outlive_sequences(self):
+        expected = oracle.replay(oracle.read(SHIPPED_TRACE), 1000)
+        for store in ("write-through", "write-back"):
+            figures = self.replay(SHIPPED_TRACE, *BLOCKS, "--pages", 1000, "--host-bytes", 10 * BLOCK_BYTES, "--store", store).figures
+            self.assertEqual([figures[name] for name in ("hit_tokens", "hit_pages", "evicted_pages")],
+                             [expected[name] for name in ("hit_tokens", "hit_pages", "evicted_pages")], store)
+
     def test_a_large_tier_finds_what_an_endless_cache_finds(self):
         endless = oracle.replay(oracle.read(SHIPPED_TRACE, SOME))["hit_tokens"]
         disk = ("--disk", self.path("disk"), "--disk-bytes", ENDLESS)
@@ -121,7 +128,8 @@ class Tiers(unittest.TestCase):
                     used = SHIPPED_TRACE if name == "blocks" else trace
                     counts.append(counts_of(self.replay(used, *options, "--store", store, "--disk", disk).figures))
                 self.assertEqual(counts[0], counts[1], (name, store))
-                self.assertGreater(sum(tier["hit_tokens"] for tier in counts[0][2]), 0, (name, store))
+                if used == SHIPPED_TRACE:  # a random one may have a single request
+                    self.assertGreater(sum(tier["hit_tokens"] for tier in counts[0][2]), 0, (name, store))
 
     def test_a_directory_is_found_again(self):
         options = (*BLOCKS, "--limit", SOME, "--pages", 300, "--disk", self.path("disk"), "--disk-bytes", ENDLESS)

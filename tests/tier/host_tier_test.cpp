@@ -60,6 +60,86 @@ TEST(HostTier, keeps_its_bound_and_what_was_used_last) {
   EXPECT_EQ(tier->figures().pages, 3) << "nothing went for a page that cannot be kept";
 }
 
+/// Has room for `pages`; page i continues page i - 1, but for the first.
+class HostTierPrefixes : public ::testing::Test {
+ protected:
+  void make_room_for(int64_t pages) { tier_ = make(pages * (100 + header)); }
+  TierOutcome put(uint32_t i) { return i == 0 ? store(*tier_, name_of(0), page_) : put(i, i - 1); }
+  TierOutcome put(uint32_t i, uint32_t parent) {
+    return store(*tier_, name_of(i), page_, name_of(parent));
+  }
+  /// How many of a prefix there are.
+  int32_t find(uint32_t count) {
+    std::vector<PageName> names;
+    for (uint32_t i = 0; i < count; ++i) names.push_back(name_of(i));
+    return tier_->find(names);
+  }
+  bool has(uint32_t i) {
+    const PageName name = name_of(i);
+    return tier_->find({&name, 1}) == 1;
+  }
+
+  std::unique_ptr<Tier> tier_;
+  PageMemory page_{{100}};
+};
+
+TEST_F(HostTierPrefixes, lose_their_end_first) {
+  make_room_for(6);
+  for (const uint32_t i : {0U, 1U, 2U, 3U}) EXPECT_EQ(put(i), TierOutcome::done);
+  for (const uint32_t i : {10U, 11U, 12U, 13U})
+    EXPECT_EQ(store(*tier_, name_of(i), page_), TierOutcome::done);
+  EXPECT_EQ(find(4), 2) << "3 and 2 have gone, though 0 and 1 are older";
+  EXPECT_TRUE(has(10));
+}
+
+TEST_F(HostTierPrefixes, lose_their_end_first_in_whatever_order_they_came) {
+  make_room_for(6);
+  for (const uint32_t i : {3U, 1U, 0U, 2U}) EXPECT_EQ(put(i), TierOutcome::done);
+  EXPECT_EQ(load(*tier_, name_of(3), page_), TierOutcome::done);
+  for (const uint32_t i : {10U, 11U, 12U})
+    EXPECT_EQ(store(*tier_, name_of(i), page_), TierOutcome::done);
+  EXPECT_EQ(find(4), 3);
+}
+
+TEST_F(HostTierPrefixes, keep_what_another_branch_needs) {
+  make_room_for(4);
+  put(0);
+  put(1);
+  put(20, 0);  // another page behind the first
+  put(21, 20);
+  EXPECT_EQ(put(22, 21), TierOutcome::done);
+  EXPECT_FALSE(has(1));
+  EXPECT_TRUE(has(0));
+  EXPECT_EQ(put(23, 22), TierOutcome::full) << "there is nothing but what it continues";
+  EXPECT_EQ(tier_->figures().pages, 4);
+  EXPECT_EQ(store(*tier_, name_of(30), page_), TierOutcome::done) << "22 has gone";
+  EXPECT_FALSE(has(22));
+}
+
+TEST_F(HostTierPrefixes, lose_a_page_in_the_middle_when_told_to) {
+  make_room_for(4);
+  for (const uint32_t i : {0U, 1U, 2U}) put(i);
+  const PageName middle = name_of(1);
+  tier_->drop({&middle, 1}).or_throw();
+  EXPECT_EQ(find(3), 1);
+  EXPECT_TRUE(has(2));
+  for (const uint32_t i : {40U, 41U, 42U})
+    put(i);  // 0 continues nothing any more, and was used longest ago
+  EXPECT_FALSE(has(0));
+  EXPECT_EQ(put(1), TierOutcome::done) << "2 has gone: a leaf, and older than 40";
+  EXPECT_FALSE(has(2));
+}
+
+TEST_F(HostTierPrefixes, may_be_circles) {
+  make_room_for(3);
+  EXPECT_EQ(put(5, 5), TierOutcome::done);
+  put(0, 1);
+  put(1, 0);
+  EXPECT_EQ(store(*tier_, name_of(7), page_), TierOutcome::done) << "5 has gone";
+  EXPECT_FALSE(has(5));
+  EXPECT_EQ(tier_->figures().pages, 3);
+}
+
 TEST(HostTier, loads_extent_by_extent_what_it_has) {
   const auto tier = make(1 << 20);
   PageMemory first({64, 7}), second({5, 5, 61}), a({64, 7}), b({5, 5, 61}), none({71});

@@ -89,6 +89,14 @@ inline TierOutcome store(Tier& tier, const PageName& name, const PageMemory& pag
   return wait_for(tier, 1).front().outcome;
 }
 
+/// The page continues that of `parent`.
+inline TierOutcome store(Tier& tier, const PageName& name, const PageMemory& page,
+                         const PageName& parent) {
+  const TierPage pages[] = {{name, page.extents(), &parent}};
+  tier.store(pages).value();
+  return wait_for(tier, 1).front().outcome;
+}
+
 inline TierOutcome load(Tier& tier, const PageName& name, const PageMemory& page,
                         LoadOrder order = LoadOrder::pages) {
   const TierPage pages[] = {{name, page.extents()}};

@@ -9,11 +9,20 @@
 /// write to its pages, which pins hold), and the engine reserves anew and computes the rest. Where
 /// memory's hit ends within a page that a tier has in full, the tier's page takes its place.
 ///
+/// A page that a load brings is not loaded again for another sequence: that one waits, and gets the
+/// same page (`poll` changes its row; while a step holds the sequence the page's bytes are copied
+/// instead). It has room of its own meanwhile, and no layers are ready. What the first load loses,
+/// or is cancelled before, the second one loses, too.
+///
 /// Stores. Full pages are held for a store (`PagePool::begin_io`) until it has ended: when they
 /// become full, when they have been found often enough, or when a sequence gives them up. What the
 /// tier's queue has no room for waits, within a budget of bytes; what is beyond that is not stored,
 /// and counted. Pages are not stored at the moment of their eviction, for their bytes would have to
 /// be copied before the pool can go on: they have been stored when their last sequence ended.
+///
+/// Pages that are still being stored when their sequence ends are cached, tail first as all others,
+/// when the stores of those behind them have ended; with them the full pages before, a pin more for
+/// each. Where the pool could give fewer pages than wait for that alone, they wait no longer.
 ///
 /// The bytes of a page are those of layer 0, then those of layer 1, and so on, each as
 /// `page_extents` of that layer's planes alone: who else gives or takes pages of these names has to
@@ -54,7 +63,7 @@ struct TierOfCache {
   int32_t min_hits = 0;
   /// pages that come from a tier behind this one are stored here, whatever `policy` says
   bool promotes = false;
-  /// of pages that wait to be stored or are being stored: so much of the pool is held, at most
+  /// of pages that wait to be stored or are being stored: so much of the pool is held for that
   int64_t max_store_bytes = int64_t{256} << 20;
   int32_t faults_to_rest = 4;        ///< calls in a row that fail or are late, >= 1
   int64_t first_rest_ms = 100;       ///< doubles each time, until a call succeeds; >= 1
@@ -94,6 +103,7 @@ enum class LoadState : uint8_t { none = 0, loading = 1, loaded = 2, cut_short = 
 struct CacheManagerFigures {
   int64_t asked_pages = 0, found_pages = 0;      ///< looked for in tiers; loaded if there is room
   int64_t loaded_pages = 0, lost_pages = 0;      ///< that were found, and came or did not
+  int64_t shared_pages = 0;                      ///< of those that came: by the load of another
   int64_t stored_pages = 0, unstored_pages = 0;  ///< handed to a tier, or not stored
   int64_t loads = 0, stores = 0;                 ///< calls of tiers under way; stores that wait
 };
@@ -180,10 +190,14 @@ class FOLIO_EXPORT CacheManager {
   /// A hint that such a prompt will come: what only tiers have is loaded into pages of the pool
   /// which are cached when they have come, so that `admit` finds them. Takes a sequence and pages
   /// of the pool meanwhile, and evicts for them as `admit` does. Returns the tokens on their way: 0
-  /// where no tier has more than memory. An `admit` before they have come loads them once more.
-  /// Errors: as admit's
+  /// where no tier has more than memory. Errors: as admit's
   [[nodiscard]] Result<int32_t> prefetch(std::span<const TokenId> prompt,
                                          const SequenceOptions& options = {}) noexcept;
+  /// As PagePool::resume, and looks below as `admit` does. For a sequence that this manager's
+  /// `admit` has not made (a fork) only memory is looked at: what its names depend on is not known
+  /// here.
+  [[nodiscard]] Result<TieredAdmission> resume(SequenceId id,
+                                               std::span<const TokenId> tokens) noexcept;
   /// Commits what has come, ends what is over or late, and hands over stores that wait.
   /// O(transfers that have ended + loads + calls under way)
   void poll() noexcept;
@@ -201,8 +215,8 @@ class FOLIO_EXPORT CacheManager {
                               Merge merge = Merge::refused) noexcept;
   [[nodiscard]] Status preempt(SequenceId id) noexcept;
   [[nodiscard]] Status release(SequenceId id) noexcept;
-  /// Pages that wait to be stored are not, and the pool may use them: for an engine that is short
-  /// of pages. Returns how many there were.
+  /// Pages that wait to be stored are not, and the pool may use them, and those that wait for their
+  /// order: for an engine that is short of pages. Returns how many were to be stored.
   int64_t give_up_stores() noexcept;
 
   [[nodiscard]] CacheManagerFigures figures() const noexcept;

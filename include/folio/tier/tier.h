@@ -25,10 +25,13 @@
 namespace folio::inline v1 {
 
 /// A page that goes to a tier or comes from there: the runs of its bytes, in an order that both
-/// ways share. The runs are copied when they are handed over, the bytes are not.
+/// ways share. Runs and parent are copied when they are handed over, the bytes are not.
 struct TierPage {
   PageName name;
   std::span<const Extent> extents;
+  /// Name of the page before it in its prefix; null: it is the first, or not known. A tier may use
+  /// it to give up the end of a prefix before its beginning.
+  const PageName* parent = nullptr;
 };
 
 /// A call whose pages have not all ended.

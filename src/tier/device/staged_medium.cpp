@@ -45,6 +45,7 @@ bool StagedMedium::stage(Staged& page) noexcept {
   page.block = std::move(*block);
   page.job.kind = job.kind;
   page.job.name = job.name;
+  page.job.parent = job.parent;
   page.job.extents.push_back({page.block.data(), bytes});
   return true;
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/host/host_tier.cpp: a map of pages by name, those used longest ago in front of a list.
+/// tier/host/host_tier.cpp: pages in memory of their own, and copies to and from there.
 #include "folio/tier/host_tier.h"
 
 #include <algorithm>
-#include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "tier/device/host_blocks.h"
+#include "tier/host/stored_pages.h"
 #include "tier/medium.h"
 #include "tier/payload.h"
 #include "tier/queued_tier.h"
@@ -19,19 +18,16 @@
 namespace folio::inline v1::tier {
 namespace {
 
-struct Stored {
-  PageName name;
-  PayloadHeader header;
-  HostBlock bytes;
-};
-
 class HostMedium final : public Medium {
  public:
-  explicit HostMedium(const TierOptions& options) : options_(options), blocks_(options.device) {}
+  explicit HostMedium(const TierOptions& options)
+      : options_(options),
+        blocks_(options.device),
+        pages_(options.max_bytes, options.on_change) {}
 
   bool has(const PageName& name) noexcept override {
     const std::lock_guard lock(mutex_);
-    return places_.contains(name);
+    return pages_.has(name);
   }
 
   bool loads_in_order() const noexcept override { return true; }
@@ -45,14 +41,12 @@ class HostMedium final : public Medium {
 
   void drop(const PageName& name) noexcept override {
     const std::lock_guard lock(mutex_);
-    if (const auto at = places_.find(name); at != places_.end()) remove(at->second);
+    pages_.drop(name);
   }
 
   void count(TierFigures& figures) const noexcept override {
     const std::lock_guard lock(mutex_);
-    figures.pages = static_cast<int64_t>(places_.size());
-    figures.bytes = bytes_;
-    figures.dropped_pages = dropped_;
+    pages_.count(figures);
   }
 
   Status last_fault() const noexcept override {
@@ -61,24 +55,16 @@ class HostMedium final : public Medium {
   }
 
  private:
-  using Page = std::shared_ptr<const Stored>;  ///< stays while it is read
-  using Order = std::list<Page>;
+  using Page = StoredPages::Page;
 
-  static int64_t room_of(const Stored& page) {
-    return page.header.bytes + static_cast<int64_t>(sizeof(PayloadHeader));
-  }
-
-  Page found(const PageName& name) {
+  Page use(const PageName& name) noexcept {
     const std::lock_guard lock(mutex_);
-    const auto at = places_.find(name);
-    if (at == places_.end()) return nullptr;
-    order_.splice(order_.end(), order_, at->second);
-    return *at->second;
+    return pages_.use(name);
   }
 
   /// `missing` and null, `corrupt`, or `done`: its bytes are still to be copied and checked.
   std::pair<TierOutcome, Page> begin_load(const Job& job) {
-    Page page = found(job.name);
+    Page page = use(job.name);
     if (page == nullptr) return {TierOutcome::missing, nullptr};
     const char* const fault =
         fault_of(page->header, job.name, options_.fingerprint, bytes_of(job.extents));
@@ -153,13 +139,14 @@ class HostMedium final : public Medium {
   }
 
   TierOutcome store(const Job& job) noexcept {
-    if (has(job.name)) return TierOutcome::done;
+    if (use(job.name) != nullptr) return TierOutcome::done;
     const int64_t bytes = bytes_of(job.extents);
     if (bytes > options_.max_bytes - static_cast<int64_t>(sizeof(PayloadHeader)))
       return TierOutcome::full;
     try {
       auto page = std::make_shared<Stored>();
       page->name = job.name;
+      if (job.parent != job.name) page->parent = job.parent;
       Result<HostBlock> memory = blocks_.take(bytes);
       if (!memory) return TierOutcome::full;
       page->bytes = std::move(*memory);
@@ -167,39 +154,18 @@ class HostMedium final : public Medium {
       if (Status s = blocks_.gather(job.extents, data); !s.is_ok()) return failed(s);
       const Extent whole{data, bytes};
       page->header = header_of(job.name, options_.fingerprint, {&whole, 1});
-      return put(std::move(page));
+      const std::lock_guard lock(mutex_);
+      return pages_.put(std::move(page));
     } catch (const std::bad_alloc&) {
       return TierOutcome::full;
     }
-  }
-
-  TierOutcome put(const Page& page) {
-    const std::lock_guard lock(mutex_);
-    if (places_.contains(page->name)) return TierOutcome::done;
-    while (bytes_ > options_.max_bytes - room_of(*page)) remove(order_.begin());
-    bytes_ += room_of(*page);
-    const PageName& name = page->name;
-    const auto at = order_.insert(order_.end(), page);
-    places_.emplace(name, at);
-    tell(options_.on_change, TierChange::stored, name);
-    return TierOutcome::done;
-  }
-
-  void remove(Order::iterator at) noexcept {
-    bytes_ -= room_of(**at);
-    ++dropped_;
-    tell(options_.on_change, TierChange::removed, (*at)->name);
-    places_.erase((*at)->name);
-    order_.erase(at);
   }
 
   const TierOptions options_;
   HostBlocks blocks_;
   mutable std::mutex mutex_;
   Status fault_;
-  Order order_;
-  std::map<PageName, Order::iterator> places_;
-  int64_t bytes_ = 0, dropped_ = 0;
+  StoredPages pages_;
 };
 
 }  // namespace

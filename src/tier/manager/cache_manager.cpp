@@ -89,12 +89,13 @@ CacheManager::State::State(const CacheManagerOptions& given, tier::PageRuns page
   options.tiers = {};
   bool counts_hits = false;
   for (const TierOfCache& tier : given.tiers) {
-    tiers.emplace_back(tier);
+    tiers.emplace_back(tier, pool.num_pages());
     writes_through |= tier.policy == StorePolicy::write_through;
     writes_back |= tier.policy == StorePolicy::write_back;
     counts_hits |= tier.min_hits != 0 && tier.policy != StorePolicy::none;
   }
   if (counts_hits) hits.resize(pool.num_pages());
+  if (!tiers.empty()) open_stores.resize(pool.num_pages());
 }
 
 uint32_t CacheManager::State::page_at(SequenceId id, int32_t position) const noexcept {
@@ -138,8 +139,29 @@ Result<TieredAdmission> CacheManager::admit(std::span<const TokenId> prompt,
   if (state_->tiers.empty()) return admission;
   state_->count_hits(a->id, a->cached_tokens);
   try {
+    state_->note_origin(a->id, options);
     state_->start_load(admission, {prompt, options}, false);
   } catch (const std::bad_alloc&) {  // nothing has begun: the engine computes
+  }
+  return admission;
+}
+
+Result<TieredAdmission> CacheManager::resume(SequenceId id,
+                                             std::span<const TokenId> tokens) noexcept {
+  if (state_ == nullptr) return moved_from("resume");
+  const Result<Admission> a = state_->pool.resume(id, tokens);
+  if (!a) return a.error();
+  TieredAdmission admission{.id = id, .cached_tokens = a->cached_tokens};
+  if (state_->tiers.empty()) return admission;
+  state_->count_hits(id, a->cached_tokens);
+  const auto origin = state_->origins.find(id);
+  if (origin == state_->origins.end()) return admission;
+  const SequenceOptions options{.salt = origin->second.salt,
+                                .adapter = origin->second.adapter,
+                                .spans = origin->second.spans};
+  try {
+    state_->start_load(admission, {tokens, options}, false);
+  } catch (const std::bad_alloc&) {  // the same
   }
   return admission;
 }
@@ -209,6 +231,7 @@ Status CacheManager::preempt(SequenceId id) noexcept {
   if (state_ == nullptr) return moved_from("preempt");
   if (Status s = cancel_load(id); !s.is_ok()) return s;
   if (state_->writes_back) state_->store_pages(id, StorePolicy::write_back, 0);
+  state_->depart(id);
   return state_->pool.preempt(id);
 }
 
@@ -217,6 +240,8 @@ Status CacheManager::release(SequenceId id) noexcept {
   if (Status s = cancel_load(id); !s.is_ok()) return s;
   if (state_->writes_back) state_->store_pages(id, StorePolicy::write_back, 0);
   if (!state_->states.empty()) state_->states.erase(id);
+  if (!state_->origins.empty()) state_->origins.erase(id);
+  state_->depart(id);
   return state_->pool.release(id);
 }
 
@@ -226,6 +251,7 @@ int64_t CacheManager::give_up_stores() noexcept {
   for (size_t t = 0; t < state_->tiers.size(); ++t)
     for (; !state_->tiers[t].waiting.empty(); ++pages)
       state_->drop_waiting(t, StoreRefusal::given_up);
+  state_->end_departures();
   return pages;
 }
 

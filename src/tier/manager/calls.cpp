@@ -39,7 +39,6 @@ void CacheManager::State::end_page(const CallId& id, const TierCompletion& c) no
     static_cast<void>(pool.end_io(load->pages[page].pin));
     end_loaded(*load, page, c.outcome);
   } else {
-    static_cast<void>(pool.end_io(call.store.pin));
     end_stored(id.tier, call.store, c.outcome);
   }
   call.has_come |= c.outcome == TierOutcome::done;
@@ -66,7 +65,7 @@ void CacheManager::State::poll_tier(size_t t) noexcept {
 void CacheManager::State::poll() noexcept {
   if (tiers.empty()) return;
   for (size_t t = 0; t < tiers.size(); ++t) poll_tier(t);
-  if (loads.empty() && figures.stores == 0) return;
+  if (loads.empty() && figures.stores == 0 && departures.empty()) return;
   for (Load& load : loads) commit_what_came(load);
   const int64_t now = now_us();
   end_late_loads(now);
@@ -74,6 +73,7 @@ void CacheManager::State::poll() noexcept {
   loads.remove_if(
       [](const Load& load) { return load.open == 0 && load.state != LoadState::loading; });
   for (size_t t = 0; t < tiers.size(); ++t) hand_over_waiting(t);
+  poll_departures();
 }
 
 void CacheManager::State::close() noexcept {
@@ -89,6 +89,7 @@ void CacheManager::State::close() noexcept {
     for (size_t t = 0; t < tiers.size(); ++t) poll_tier(t);
     std::this_thread::yield();
   }
+  end_departures();
 }
 
 }  // namespace folio::inline v1

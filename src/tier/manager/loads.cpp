@@ -9,101 +9,53 @@
 namespace folio::inline v1 {
 
 using tier::Call;
-using tier::CallId;
 using tier::Load;
 using tier::LoadingPage;
 using tier::LoadPlan;
 using tier::Prompt;
 
-// ---- What tiers have
-
-bool CacheManager::State::add_names(SequenceId id, const Prompt& prompt, size_t first_page,
-                                    size_t count, std::vector<PageName>& names) {
-  const size_t before = names.size();
-  PageName parent;
-  if (!names.empty()) {
-    parent = names.back();
-  } else if (first_page != 0) {
-    const Result<PageName> last = pool.name(id, static_cast<int32_t>(first_page) - 1);
-    if (!last) return false;
-    parent = *last;
-  }
-  std::vector<ContentSpan> spans;
-  size_t p = first_page + before;
-  for (const size_t end = p + count; p < end && (p + 1) * page_size() < prompt.tokens.size(); ++p) {
-    const auto first = static_cast<int32_t>(p * page_size()), last = first + pool.page_size();
-    spans.clear();
-    for (const ContentSpan& span : prompt.options.spans)
-      if (span.offset < last && span.offset + span.length > first)
-        spans.push_back({span.offset - first, span.length, span.hash});
-    const PageContent content{.parent = p == 0 ? nullptr : &parent,
-                              .tokens = prompt.tokens.subspan(p * page_size(), page_size()),
-                              .spans = spans,
-                              .salt = prompt.options.salt,
-                              .adapter = prompt.options.adapter};
-    PageName name;
-    if (!options.name.function(options.name.context, content, &name).is_ok()) break;
-    names.push_back(name);
-    parent = name;
-  }
-  return names.size() != before;
-}
-
-/// The first tier that has the first of these names, and how many it has.
-LoadPlan::Segment CacheManager::State::ask(std::span<const PageName> names) noexcept {
-  const auto count = static_cast<int64_t>(names.size());
-  const int64_t now = now_us();
-  for (size_t t = 0; t < tiers.size(); ++t) {
-    TierCounters& counters = tiers[t].counters;
-    if (tiers[t].back_off.is_resting(now)) {
-      counters.not_loaded[static_cast<size_t>(LoadRefusal::resting)] += count;
-      continue;
-    }
-    const int64_t found = std::clamp(int64_t{tiers[t].of.tier->find(names)}, int64_t{0}, count);
-    counters.looked_up_pages += std::min(found + 1, count);
-    counters.found_pages += found;
-    if (found != 0) return {.tier = t, .count = static_cast<size_t>(found)};
-  }
-  return {};
-}
-
-/// Names are computed as tiers have them: one of nothing costs one name.
-LoadPlan CacheManager::State::look_below(SequenceId id, const Prompt& prompt, size_t first_page) {
-  LoadPlan plan;
-  for (size_t chunk = 1; add_names(id, prompt, first_page, chunk, plan.names);
-       chunk = std::min<size_t>(2 * chunk, 64)) {
-    while (plan.found < plan.names.size()) {
-      LoadPlan::Segment segment = ask(std::span(plan.names).subspan(plan.found));
-      if (segment.count == 0) return plan;
-      segment.first = plan.found;
-      plan.found += segment.count;
-      if (!plan.segments.empty() && plan.segments.back().tier == segment.tier)
-        plan.segments.back().count += segment.count;
-      else
-        plan.segments.push_back(segment);
-    }
-  }
-  return plan;
-}
-
-// ---- Begin
-
 void CacheManager::State::refuse(const LoadPlan& plan, LoadRefusal refusal) noexcept {
   for (const LoadPlan::Segment& segment : plan.segments)
-    tiers[segment.tier].counters.not_loaded[static_cast<size_t>(refusal)] +=
-        static_cast<int64_t>(segment.count);
+    if (segment.leader == nullptr)
+      tiers[segment.tier].counters.not_loaded[static_cast<size_t>(refusal)] +=
+          static_cast<int64_t>(segment.count);
 }
 
-/// A hit within a page gives way, but not before it is sure that there is room.
-bool CacheManager::State::make_room(TieredAdmission& admission, size_t pages) noexcept {
+/// A hit within a page gives way, but not before it is sure that there is room. It stays where the
+/// prompt has items: `trim` would take away those behind it.
+bool CacheManager::State::make_room(TieredAdmission& admission, size_t pages,
+                                    bool has_items) noexcept {
   const int32_t partial = admission.cached_tokens % pool.page_size();
   const auto tokens = static_cast<int32_t>(pages * page_size());
+  if (partial != 0 && has_items) return false;
   if (!pool.reserve(admission.id, tokens - partial).is_ok()) return false;
   if (partial == 0) return true;
   const int32_t whole = admission.cached_tokens - partial;
   if (!pool.trim(admission.id, whole).is_ok()) return false;
   admission.cached_tokens = whole;
   return pool.reserve(admission.id, tokens).is_ok();
+}
+
+/// The sequence keeps what has been committed, and its items.
+void CacheManager::State::give_room_back(const Load& load) noexcept {
+  const Result<int32_t> length = pool.length(load.id);
+  if (!length) return;
+  if (load.prompt.empty()) {
+    static_cast<void>(pool.trim(load.id, *length));
+  } else if (pool.preempt(load.id).is_ok()) {
+    static_cast<void>(pool.resume(load.id, load.prompt));
+  }
+}
+
+/// Pages that a leader brings: its sequence's take the places of ours when they have come.
+void CacheManager::State::share(Load& load, const LoadPlan& plan,
+                                const LoadPlan::Segment& segment) {
+  load.leaders.push_back(segment.leader);
+  for (size_t i = 0; i < segment.count; ++i) {
+    LoadingPage& page = load.pages.emplace_back();
+    page.name = plan.names[segment.first + i];
+    page.is_shared = true;
+  }
 }
 
 bool CacheManager::State::start_load(TieredAdmission& admission, const Prompt& prompt,
@@ -117,6 +69,10 @@ bool CacheManager::State::start_load(TieredAdmission& admission, const Prompt& p
     refuse(plan, LoadRefusal::few_pages);
     return false;
   }
+  if (is_prefetch && plan.segments.back().leader != nullptr) {  // all of it is on its way
+    admission.loading_tokens = static_cast<int32_t>(plan.found * page_size());
+    return false;
+  }
   std::list<Load> begun(1);
   Load& load = begun.front();
   load.id = admission.id;
@@ -125,21 +81,29 @@ bool CacheManager::State::start_load(TieredAdmission& admission, const Prompt& p
   load.deadline_us = deadline(now_us(), options.load_deadline_ms);
   load.pages.reserve(plan.found);
   load.calls.reserve(plan.segments.size());
+  load.leaders.reserve(plan.segments.size());
+  const bool has_items = !prompt.options.spans.empty();
+  if (has_items) load.prompt.assign(prompt.tokens.begin(), prompt.tokens.end());
   const auto tokens = prompt.tokens.subspan(first_page * page_size(), plan.found * page_size());
   load.tokens.assign(tokens.begin(), tokens.end());
   sweep_states();
   if (!is_prefetch) states[load.id] = LoadState::none;
-  if (!make_room(admission, plan.found)) {
+  if (!make_room(admission, plan.found, has_items)) {
     refuse(plan, LoadRefusal::no_room);
     return false;
   }
-  for (const LoadPlan::Segment& segment : plan.segments)
-    if (hand_over(load, plan, segment) != segment.count) break;
+  for (const LoadPlan::Segment& segment : plan.segments) {
+    if (segment.leader != nullptr)
+      share(load, plan, segment);
+    else if (hand_over(load, plan, segment) != segment.count)
+      break;
+  }
   if (load.pages.empty()) {
-    static_cast<void>(pool.trim(load.id, admission.cached_tokens));
+    give_room_back(load);
     return false;
   }
-  load.end = load.open = load.pages.size();
+  load.end = load.pages.size();
+  load.open = static_cast<size_t>(std::ranges::count(load.pages, false, &LoadingPage::is_shared));
   load.tokens.resize(load.pages.size() * page_size());
   admission.loading_tokens = static_cast<int32_t>(load.tokens.size());
   if (!is_prefetch) states[load.id] = LoadState::loading;
@@ -212,91 +176,15 @@ size_t CacheManager::State::hand_over(Load& load, const LoadPlan& plan,
   return count;
 }
 
-// ---- End
-
-void CacheManager::State::end_loaded(Load& load, size_t page, TierOutcome outcome) noexcept {
-  LoadingPage& loading = load.pages[page];
-  TierCounters& counters = tiers[loading.tier].counters;
-  loading.has_ended = true;
-  loading.has_come = outcome == TierOutcome::done;
-  --load.open;
-  --counters.loading_pages;
-  ++counters.load_outcomes[static_cast<size_t>(outcome)];
-  if (!loading.has_come) load.end = std::min(load.end, page);
-}
-
-void CacheManager::State::commit_what_came(Load& load) noexcept {
-  if (load.state != LoadState::loading) return;
-  size_t came = load.committed;
-  while (came < load.end && load.pages[came].has_come) ++came;
-  const auto tokens =
-      std::span(load.tokens)
-          .subspan(load.committed * page_size(), (came - load.committed) * page_size());
-  if (!tokens.empty()) {
-    if (!pool.commit(load.id, tokens).is_ok()) return finish(load, LoadState::cut_short);
-    for (; load.committed < came; ++load.committed) {
-      TierCounters& counters = tiers[load.pages[load.committed].tier].counters;
-      ++figures.loaded_pages;
-      ++counters.loaded_pages;
-      counters.loaded_tokens += pool.page_size();
-      counters.loaded_bytes += runs.page_bytes();
-      promote(load, load.committed);
-    }
+/// Forgets those of sequences that the engine has released without us, now and then.
+void CacheManager::State::note_origin(SequenceId id, const SequenceOptions& given) {
+  if (origins.size() >= next_origins_sweep) {
+    std::erase_if(origins, [&](const auto& entry) { return !pool.length(entry.first); });
+    next_origins_sweep = 2 * origins.size() + 64;
   }
-  if (load.committed == load.pages.size())
-    finish(load, LoadState::loaded);
-  else if (load.committed == load.end)
-    finish(load, LoadState::cut_short);
-}
-
-/// What has not come by now is computed: the room for it is given back, and what the tier still
-/// writes to is held by pins.
-void CacheManager::State::finish(Load& load, LoadState state) noexcept {
-  load.state = state;
-  if (const auto at = states.find(load.id); at != states.end()) at->second = state;
-  for (size_t p = load.committed; p < load.pages.size(); ++p)
-    ++tiers[load.pages[p].tier].counters.lost_pages;
-  figures.lost_pages += static_cast<int64_t>(load.pages.size() - load.committed);
-  if (state == LoadState::cut_short) {
-    if (const Result<int32_t> length = pool.length(load.id); length)
-      static_cast<void>(pool.trim(load.id, *length));
-    for (const CallId& call : load.calls)
-      if (calls.contains(call)) tiers[call.tier].of.tier->cancel({call.ticket});
-  }
-  if (load.is_prefetch) static_cast<void>(pool.release(load.id));
-}
-
-void CacheManager::State::end_late_loads(int64_t now) noexcept {
-  for (Load& load : loads) {
-    if (load.state != LoadState::loading || load.deadline_us > now) continue;
-    for (const CallId& id : load.calls)
-      if (const auto at = calls.find(id); at != calls.end()) judge(id.tier, at->second, true);
-    finish(load, LoadState::cut_short);
-  }
-}
-
-int32_t CacheManager::State::layers_ready(const Load& load) const noexcept {
-  if (load.state == LoadState::loaded) return runs.num_layers();
-  if (load.state != LoadState::loading || load.end != load.pages.size()) return 0;
-  int32_t layers = runs.num_layers();
-  for (const CallId& id : load.calls)
-    if (calls.contains(id))
-      layers = std::min(layers, runs.layers_of(tiers[id.tier].of.tier->landed({id.ticket})));
-  return layers;
-}
-
-Load* CacheManager::State::load_of(SequenceId id) noexcept {
-  const auto at = std::find_if(loads.begin(), loads.end(), [&](const Load& load) {
-    return load.id == id && load.state == LoadState::loading && !load.is_prefetch;
-  });
-  return at == loads.end() ? nullptr : &*at;
-}
-
-/// Forgets sequences that the engine has released without us.
-void CacheManager::State::sweep_states() noexcept {
-  if (states.size() < next_sweep) return;
-  std::erase_if(states, [&](const auto& entry) { return !pool.length(entry.first); });
-  next_sweep = 2 * states.size() + 64;
+  origins[id] = {.salt = std::string(given.salt),
+                 .adapter = given.adapter,
+                 .spans = {given.spans.begin(), given.spans.end()}};
 }
 
 }  // namespace folio::inline v1

@@ -50,7 +50,7 @@ void CacheManager::State::refuse(size_t t, StoreRefusal refusal, int64_t pages) 
   figures.unstored_pages += pages;
 }
 
-/// Those from `first` on that tiers with this policy have not.
+/// Those from `first` on that tiers with this policy are not seen to have.
 void CacheManager::State::store_pages(SequenceId id, StorePolicy policy, int32_t first) noexcept {
   const Result<int32_t> length = pool.length(id);
   if (!length) return;
@@ -81,19 +81,36 @@ void CacheManager::State::offer_all(size_t t, SequenceId id, int32_t first,
     return below.of.min_hits == 0 ||
            (page < hits.size() && hits[page] >= static_cast<uint32_t>(below.of.min_hits));
   };
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (!is_wanted(i)) continue;
-    if (below.back_off.is_resting(now_us())) {
-      refuse(t, StoreRefusal::resting);
-      continue;
+  for (size_t i = 0; i < names.size();) {
+    if (is_wanted(i)) {
+      const auto position = first + static_cast<int32_t>(i);
+      const size_t there = count_there(t, id, position, names.subspan(i));
+      i += there;
+      if (there != 0) continue;
+      offer(t, id, position, names[i], false);
     }
-    const int64_t rest = std::ssize(names) - static_cast<int64_t>(i);
-    const int64_t found =
-        std::clamp(int64_t{below.of.tier->find(names.subspan(i))}, int64_t{0}, rest);
-    i += static_cast<size_t>(found);
-    if (found == rest || (found != 0 && !is_wanted(i))) continue;
-    offer(t, id, first + static_cast<int32_t>(i), names[i], false);
+    ++i;
   }
+}
+
+/// How many of these, the first ones, the tier has. Of a page that it is not seen to have it is not
+/// asked: a tier may hope to have what it does not know, and `store` knows better.
+size_t CacheManager::State::count_there(size_t t, SequenceId id, int32_t first,
+                                        std::span<const PageName> names) noexcept {
+  Below& below = tiers[t];
+  size_t seen = 0;
+  while (seen < names.size() &&
+         below.seen.have(page_at(id, first + static_cast<int32_t>(seen)), names[seen]))
+    ++seen;
+  if (seen == 0 || below.back_off.is_resting(now_us())) return 0;
+  const int64_t found = below.of.tier->find(names.first(seen));
+  return static_cast<size_t>(std::clamp(found, int64_t{0}, static_cast<int64_t>(seen)));
+}
+
+std::optional<PageName> CacheManager::State::parent_of(SequenceId id, int32_t position) noexcept {
+  if (position == 0) return std::nullopt;
+  const Result<PageName> name = pool.name(id, position - 1);
+  return name ? std::optional(*name) : std::nullopt;
 }
 
 /// Page `position` of the sequence waits to be handed over, unless it does so already.
@@ -106,6 +123,7 @@ void CacheManager::State::offer(size_t t, SequenceId id, int32_t position, const
   if (runs.page_bytes() > below.of.max_store_bytes - below.counters.store_bytes)
     return refuse(t, StoreRefusal::budget);
   std::deque<Store> more(1);
+  const std::optional<PageName> parent = parent_of(id, position);
   const auto [entry, is_new] = below.storing.insert(name);
   const Result<IoPin> pin = pool.begin_io(id, position);
   if (!pin) {
@@ -113,7 +131,9 @@ void CacheManager::State::offer(size_t t, SequenceId id, int32_t position, const
     return refuse(t, StoreRefusal::no_pin);
   }
   const Store store{.name = name,
+                    .parent = parent,
                     .pin = *pin,
+                    .page = page_at(id, position),
                     .deadline_us = deadline(now, options.store_deadline_ms),
                     .is_promotion = is_promotion};
   try {
@@ -125,6 +145,7 @@ void CacheManager::State::offer(size_t t, SequenceId id, int32_t position, const
   }
   ++below.counters.waiting_pages;
   below.counters.store_bytes += runs.page_bytes();
+  ++open_stores[store.page];
   ++figures.stores;
 }
 
@@ -134,7 +155,7 @@ void CacheManager::State::promote(const Load& load, size_t page) noexcept {
   const int32_t position = load.first_page + static_cast<int32_t>(page);
   if (const uint32_t at = page_at(load.id, position); at < hits.size()) hits[at] = 1;
   for (size_t t = 0; t < loaded.tier; ++t) {
-    if (!tiers[t].of.promotes || tiers[t].of.tier->find({&loaded.name, 1}) == 1) continue;
+    if (!tiers[t].of.promotes) continue;
     try {
       offer(t, load.id, position, loaded.name, true);
     } catch (const std::bad_alloc&) {
@@ -149,6 +170,7 @@ void CacheManager::State::drop_waiting(size_t t, StoreRefusal refusal) noexcept 
   Below& below = tiers[t];
   const Store& store = below.waiting.front();
   static_cast<void>(pool.end_io(store.pin));
+  --open_stores[store.page];
   below.storing.erase(store.name);
   --below.counters.waiting_pages;
   below.counters.store_bytes -= runs.page_bytes();
@@ -187,7 +209,7 @@ bool CacheManager::State::hand_over_first(size_t t) {
     return true;
   }
   const std::vector<Extent> extents = runs.of(*at);
-  const TierPage page{store.name, extents};
+  const TierPage page{store.name, extents, store.parent ? &*store.parent : nullptr};
   const Result<TierTicket> ticket = below.of.tier->store({&page, 1});
   if (!ticket) {
     const bool is_busy = ticket.error().code() == Errc::busy;
@@ -210,12 +232,15 @@ bool CacheManager::State::hand_over_first(size_t t) {
 void CacheManager::State::end_stored(size_t t, const Store& store, TierOutcome outcome) noexcept {
   Below& below = tiers[t];
   TierCounters& counters = below.counters;
+  static_cast<void>(pool.end_io(store.pin));
+  --open_stores[store.page];
   below.storing.erase(store.name);
   --counters.storing_pages;
   counters.store_bytes -= runs.page_bytes();
   --figures.stores;
   ++counters.store_outcomes[static_cast<size_t>(outcome)];
   if (outcome != TierOutcome::done) return;
+  below.seen.add(store.page, store.name);
   ++counters.stored_pages;
   counters.stored_tokens += pool.page_size();
   counters.stored_bytes += runs.page_bytes();

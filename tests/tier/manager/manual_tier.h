@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "folio/tier/cache_manager.h"
@@ -19,11 +20,13 @@ class ManualTier final : public Tier {
     TierCompletion completion;
     bool is_load = false, is_cancelled = false;
     PageName name;
+    std::optional<PageName> parent;
     std::vector<Extent> extents;
   };
   using Bytes = std::vector<std::byte>;
 
   std::map<PageName, Bytes> pages;
+  std::map<PageName, std::optional<PageName>> parents;  ///< as stores said
   std::deque<Pending> pending;
   std::deque<TierCompletion> ended;
   size_t room = 1 << 20;     ///< pages that may be pending
@@ -33,6 +36,7 @@ class ManualTier final : public Tier {
   int32_t lies_by = 0;  ///< what `find` adds to the truth
   uint32_t landed_extents = 0;
   int64_t finds = 0, load_calls = 0, stored = 0;
+  int64_t stored_again = 0;  ///< that were there: no bytes were read
   LoadOrder last_order = LoadOrder::pages;
 
   int32_t find(std::span<const PageName> names) noexcept override {
@@ -91,10 +95,12 @@ class ManualTier final : public Tier {
       return fail(Errc::busy, "ManualTier: full");
     const TierTicket ticket{++tickets_};
     for (uint32_t i = 0; i < given.size(); ++i)
-      pending.push_back({.completion = {ticket, i},
-                         .is_load = is_load,
-                         .name = given[i].name,
-                         .extents = {given[i].extents.begin(), given[i].extents.end()}});
+      pending.push_back(
+          {.completion = {ticket, i},
+           .is_load = is_load,
+           .name = given[i].name,
+           .parent = given[i].parent == nullptr ? std::nullopt : std::optional(*given[i].parent),
+           .extents = {given[i].extents.begin(), given[i].extents.end()}});
     return ticket;
   }
   TierOutcome read(const Pending& page) {
@@ -108,8 +114,12 @@ class ManualTier final : public Tier {
     return TierOutcome::done;
   }
   void write(const Pending& page) {
+    parents[page.name] = page.parent;
+    if (pages.contains(page.name)) {
+      ++stored_again;
+      return;
+    }
     Bytes& bytes = pages[page.name];
-    bytes.clear();
     for (const Extent& e : page.extents) bytes.insert(bytes.end(), e.data, e.data + e.bytes);
     ++stored;
   }

@@ -32,6 +32,7 @@ class PatternEngine {
     std::vector<TierOfCache> tiers = {};
     uint32_t max_io_pins = 64;
     int32_t min_partial_tokens = 0;
+    uint32_t max_spans = 0;
     CacheManagerOptions manager = {};  ///< pool, name, planes and tiers are the engine's
     /// Where pages lie, and where the engine sees them; null: in memory of the engine.
     MemorySpan device = {}, seen = {};
@@ -44,6 +45,7 @@ class PatternEngine {
                                           .max_sequences = 8,
                                           .name = names_.function(),
                                           .min_partial_tokens = options.min_partial_tokens,
+                                          .max_spans = options.max_spans,
                                           .max_io_pins = options.max_io_pins}))
                   .value()),
         memory_(Buffer::allocate(page_bytes * options.num_pages).value()),
@@ -92,6 +94,15 @@ class PatternEngine {
               [](std::byte* there, const uint64_t& word) { std::memcpy(there, &word, 8); });
     manager_.commit(s.id, rest).or_throw();
     return true;
+  }
+  void preempt(size_t i) { manager_.preempt(sequences_[i].id).or_throw(); }
+  /// Of a sequence without pages.
+  void resume(size_t i) {
+    Sequence& s = sequences_[i];
+    const TieredAdmission a = manager_.resume(s.id, s.tokens).value();
+    s.loading = a.loading_tokens;
+    s.cached = a.cached_tokens;
+    copy();
   }
   /// One token more, so that sequences part.
   void extend(size_t i, TokenId token) { sequences_[i].tokens.push_back(token); }

@@ -75,7 +75,15 @@ void call(PatternEngine& engine, Rng& rng) {
     case 11:
     case 12:
     case 13: engine.release(any); break;
-    case 14: manager.cancel_load(engine.id(any)).or_throw(); break;
+    case 14:
+      if (rng.chance(0.5)) {
+        manager.cancel_load(engine.id(any)).or_throw();
+      } else {
+        engine.preempt(any);
+        if (rng.chance(0.5)) manager.poll();
+        engine.resume(any);
+      }
+      break;
     case 15: static_cast<void>(manager.prefetch(random_prompt(rng))); break;
     case 16:
       if (engine.load_state(any) != LoadState::loading) engine.extend(any, rng.int_between(0, 1));
@@ -113,7 +121,7 @@ TierOfCache randomly(Tier& tier, Rng& rng) {
 }
 
 struct Sums {
-  int64_t loaded[3] = {}, lost = 0, unstored = 0, rests = 0, early_looks = 0;
+  int64_t loaded[3] = {}, lost = 0, shared = 0, unstored = 0, rests = 0, early_looks = 0;
 };
 
 /// A pool of 12 pages over 16 pages of the host's memory, a directory, and a medium that does
@@ -155,6 +163,7 @@ void one_round(Rng& rng, const std::string& path, bool is_honest, Sums& sums) {
     ASSERT_EQ(counters.store_bytes, 0);
   }
   sums.unstored += engine.manager().figures().unstored_pages;
+  sums.shared += engine.manager().figures().shared_pages;
   sums.early_looks += engine.early_looks();
 }
 
@@ -165,6 +174,7 @@ TEST(CacheManagerRandom, serves_no_wrong_byte_while_pages_wander_between_tiers) 
   for (int round = 0; round < 50; ++round)
     ASSERT_NO_FATAL_FAILURE(one_round(rng, folder.path(), true, sums)) << "round " << round;
   for (const int64_t loaded : sums.loaded) EXPECT_GT(loaded, 10);
+  EXPECT_GT(sums.shared, 10);
   EXPECT_GT(sums.early_looks, 0);
 }
 

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tier/manager/load_ends.cpp: pages that have come, those that have not, and loads that share
+/// pages.
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "tier/manager/state.h"
+
+namespace folio::inline v1 {
+
+using tier::CallId;
+using tier::Load;
+using tier::LoadingPage;
+
+void CacheManager::State::end_loaded(Load& load, size_t page, TierOutcome outcome) noexcept {
+  LoadingPage& loading = load.pages[page];
+  TierCounters& counters = tiers[loading.tier].counters;
+  loading.has_ended = true;
+  loading.has_come = outcome == TierOutcome::done;
+  --load.open;
+  --counters.loading_pages;
+  ++counters.load_outcomes[static_cast<size_t>(outcome)];
+  if (!loading.has_come) load.end = std::min(load.end, page);
+}
+
+void CacheManager::State::commit_what_came(Load& load) noexcept {
+  if (load.state != LoadState::loading) return;
+  size_t came = load.committed;
+  while (came < load.end && load.pages[came].has_come) ++came;
+  const auto tokens =
+      std::span(load.tokens)
+          .subspan(load.committed * page_size(), (came - load.committed) * page_size());
+  if (!tokens.empty()) {
+    if (!pool.commit(load.id, tokens).is_ok()) return finish(load, LoadState::cut_short);
+    for (; load.committed < came; ++load.committed) {
+      const LoadingPage& page = load.pages[load.committed];
+      TierCounters& counters = tiers[page.tier].counters;
+      tiers[page.tier].seen.add(
+          page_at(load.id, load.first_page + static_cast<int32_t>(load.committed)), page.name);
+      ++figures.loaded_pages;
+      ++counters.loaded_pages;
+      counters.loaded_tokens += pool.page_size();
+      counters.loaded_bytes += runs.page_bytes();
+      promote(load, load.committed);
+    }
+    tell_followers(load);
+  }
+  if (load.committed == load.pages.size())
+    finish(load, LoadState::loaded);
+  else if (load.committed == load.end)
+    finish(load, LoadState::cut_short);
+}
+
+// ---- Loads that share pages
+
+/// The next page of the load is one that its leader has just committed. Says nothing where it
+/// cannot be had.
+bool CacheManager::State::share_page(Load& load, const Load& leader) noexcept {
+  const int32_t position = load.first_page + static_cast<int32_t>(load.committed);
+  const uint32_t from = page_at(leader.id, position), own = page_at(load.id, position);
+  if (own >= pool.num_pages()) return false;
+  const auto tokens = std::span(load.tokens).subspan(load.committed * page_size(), page_size());
+  try {
+    const std::vector<Extent> there = runs.of(from), here = runs.of(own);
+    if (!pool.commit(load.id, tokens, Merge::allowed).is_ok()) return false;
+    if (page_at(load.id, position) == own)  // a step holds the sequence
+      for (size_t i = 0; i < here.size(); ++i)
+        std::memcpy(here[i].data, there[i].data, static_cast<size_t>(here[i].bytes));
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  LoadingPage& page = load.pages[load.committed++];
+  page.has_ended = page.has_come = true;
+  ++figures.loaded_pages;
+  ++figures.shared_pages;
+  if (const uint32_t at = page_at(load.id, position); at < hits.size()) ++hits[at];
+  return true;
+}
+
+/// Loads that wait for what the leader has committed go on.
+void CacheManager::State::tell_followers(const Load& leader) noexcept {
+  const size_t end = static_cast<size_t>(leader.first_page) + leader.committed;
+  for (Load& load : loads) {
+    if (load.state != LoadState::loading) continue;
+    if (std::ranges::count(load.leaders, &leader) == 0) continue;
+    const auto is_next = [&] {
+      return load.committed < load.end && load.pages[load.committed].is_shared &&
+             static_cast<size_t>(load.first_page) + load.committed < end;
+    };
+    while (is_next() && share_page(load, leader)) continue;
+    if (is_next()) {
+      finish(load, LoadState::cut_short);
+      continue;
+    }
+    tell_followers(load);
+    commit_what_came(load);
+  }
+}
+
+/// What the leader has not brought is lost to those who wait for it.
+void CacheManager::State::leave_followers(const Load& leader) noexcept {
+  for (Load& load : loads) {
+    if (std::erase(load.leaders, &leader) == 0 || load.state != LoadState::loading) continue;
+    if (leader.state == LoadState::loaded || load.committed == load.pages.size() ||
+        !load.pages[load.committed].is_shared)
+      continue;
+    const size_t lost = static_cast<size_t>(leader.first_page) + leader.committed -
+                        static_cast<size_t>(load.first_page);
+    load.end = std::min(load.end, lost);
+    commit_what_came(load);
+  }
+}
+
+// ---- End
+
+/// What has not come by now is computed: the room for it is given back, and what the tier still
+/// writes to is held by pins.
+void CacheManager::State::finish(Load& load, LoadState state) noexcept {
+  load.state = state;
+  if (const auto at = states.find(load.id); at != states.end()) at->second = state;
+  for (size_t p = load.committed; p < load.pages.size(); ++p)
+    if (!load.pages[p].is_shared) ++tiers[load.pages[p].tier].counters.lost_pages;
+  figures.lost_pages += static_cast<int64_t>(load.pages.size() - load.committed);
+  if (state == LoadState::cut_short) {
+    give_room_back(load);
+    for (const CallId& call : load.calls)
+      if (calls.contains(call)) tiers[call.tier].of.tier->cancel({call.ticket});
+  }
+  leave_followers(load);
+  if (!load.is_prefetch) return;
+  depart(load.id);
+  static_cast<void>(pool.release(load.id));
+}
+
+void CacheManager::State::end_late_loads(int64_t now) noexcept {
+  for (Load& load : loads) {
+    if (load.state != LoadState::loading || load.deadline_us > now) continue;
+    for (const CallId& id : load.calls)
+      if (const auto at = calls.find(id); at != calls.end()) judge(id.tier, at->second, true);
+    finish(load, LoadState::cut_short);
+  }
+}
+
+int32_t CacheManager::State::layers_ready(const Load& load) const noexcept {
+  if (load.state == LoadState::loaded) return runs.num_layers();
+  if (load.state != LoadState::loading || load.end != load.pages.size()) return 0;
+  if (load.committed != load.pages.size() && load.pages[load.committed].is_shared) return 0;
+  int32_t layers = runs.num_layers();
+  for (const CallId& id : load.calls)
+    if (calls.contains(id))
+      layers = std::min(layers, runs.layers_of(tiers[id.tier].of.tier->landed({id.ticket})));
+  return layers;
+}
+
+Load* CacheManager::State::load_of(SequenceId id) noexcept {
+  const auto at = std::find_if(loads.begin(), loads.end(), [&](const Load& load) {
+    return load.id == id && load.state == LoadState::loading && !load.is_prefetch;
+  });
+  return at == loads.end() ? nullptr : &*at;
+}
+
+/// Forgets sequences that the engine has released without us.
+void CacheManager::State::sweep_states() noexcept {
+  if (states.size() < next_sweep) return;
+  std::erase_if(states, [&](const auto& entry) { return !pool.length(entry.first); });
+  next_sweep = 2 * states.size() + 64;
+}
+
+}  // namespace folio::inline v1

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tier/manager/look_below.cpp: what tiers have of a prompt, or loads have on its way.
+#include <algorithm>
+
+#include "tier/manager/state.h"
+
+namespace folio::inline v1 {
+
+using tier::Load;
+using tier::LoadPlan;
+using tier::Prompt;
+
+bool CacheManager::State::add_names(SequenceId id, const Prompt& prompt, size_t first_page,
+                                    size_t count, std::vector<PageName>& names) {
+  const size_t before = names.size();
+  PageName parent;
+  if (!names.empty()) {
+    parent = names.back();
+  } else if (first_page != 0) {
+    const Result<PageName> last = pool.name(id, static_cast<int32_t>(first_page) - 1);
+    if (!last) return false;
+    parent = *last;
+  }
+  std::vector<ContentSpan> spans;
+  size_t p = first_page + before;
+  for (const size_t end = p + count; p < end && (p + 1) * page_size() < prompt.tokens.size(); ++p) {
+    const auto first = static_cast<int32_t>(p * page_size()), last = first + pool.page_size();
+    spans.clear();
+    for (const ContentSpan& span : prompt.options.spans)
+      if (span.offset < last && span.offset + span.length > first)
+        spans.push_back({span.offset - first, span.length, span.hash});
+    const PageContent content{.parent = p == 0 ? nullptr : &parent,
+                              .tokens = prompt.tokens.subspan(p * page_size(), page_size()),
+                              .spans = spans,
+                              .salt = prompt.options.salt,
+                              .adapter = prompt.options.adapter};
+    PageName name;
+    if (!options.name.function(options.name.context, content, &name).is_ok()) break;
+    names.push_back(name);
+    parent = name;
+  }
+  return names.size() != before;
+}
+
+/// The first tier that has the first of these names, and how many it has.
+LoadPlan::Segment CacheManager::State::ask(std::span<const PageName> names) noexcept {
+  const auto count = static_cast<int64_t>(names.size());
+  const int64_t now = now_us();
+  for (size_t t = 0; t < tiers.size(); ++t) {
+    TierCounters& counters = tiers[t].counters;
+    if (tiers[t].back_off.is_resting(now)) {
+      counters.not_loaded[static_cast<size_t>(LoadRefusal::resting)] += count;
+      continue;
+    }
+    const int64_t found = std::clamp(int64_t{tiers[t].of.tier->find(names)}, int64_t{0}, count);
+    counters.looked_up_pages += std::min(found + 1, count);
+    counters.found_pages += found;
+    if (found != 0) return {.tier = t, .count = static_cast<size_t>(found)};
+  }
+  return {};
+}
+
+/// A load that brings the pages of these names, the first of which is a sequence's page `position`,
+/// and how many of them.
+LoadPlan::Segment CacheManager::State::find_leader(std::span<const PageName> names,
+                                                   size_t position) noexcept {
+  for (Load& load : loads) {
+    const auto first_page = static_cast<size_t>(load.first_page);
+    if (load.state != LoadState::loading || position < first_page + load.committed) continue;
+    const auto brings = [&](size_t i) {
+      const size_t page = position - first_page + i;
+      return page < load.end && !load.pages[page].is_shared && load.pages[page].name == names[i];
+    };
+    size_t count = 0;
+    while (count < names.size() && brings(count)) ++count;
+    if (count != 0) return {.count = count, .leader = &load};
+  }
+  return {};
+}
+
+/// Names are computed as tiers have them: one of nothing costs one name.
+LoadPlan CacheManager::State::look_below(SequenceId id, const Prompt& prompt, size_t first_page) {
+  LoadPlan plan;
+  for (size_t chunk = 1; add_names(id, prompt, first_page, chunk, plan.names);
+       chunk = std::min<size_t>(2 * chunk, 64)) {
+    while (plan.found < plan.names.size()) {
+      const auto names = std::span(plan.names).subspan(plan.found);
+      LoadPlan::Segment segment;
+      if (plan.segments.empty() || plan.segments.back().leader != nullptr)
+        segment = find_leader(names, first_page + plan.found);
+      if (segment.count == 0) segment = ask(names);
+      if (segment.count == 0) return plan;
+      segment.first = plan.found;
+      plan.found += segment.count;
+      LoadPlan::Segment* const last = plan.segments.empty() ? nullptr : &plan.segments.back();
+      if (last != nullptr && last->tier == segment.tier && last->leader == segment.leader)
+        last->count += segment.count;
+      else
+        plan.segments.push_back(segment);
+    }
+  }
+  return plan;
+}
+
+}  // namespace folio::inline v1
