@@ -154,9 +154,11 @@ void RedisMedium::run_commands(std::span<Job* const> jobs) {
   std::vector<Job*> sent;
   std::vector<Command> commands;
   commands.reserve(jobs.size());
+  uint64_t losses = 0;
   {
     const std::lock_guard lock(mutex_);
     note_losses();
+    losses = losses_;
     for (Job* const job : jobs)
       if (!ends_at_once(*job)) sent.push_back(job);
   }
@@ -171,6 +173,8 @@ void RedisMedium::run_commands(std::span<Job* const> jobs) {
   const std::lock_guard lock(mutex_);
   note_losses();
   for (size_t i = 0; i < sent.size(); ++i) end(*sent[i], commands[i]);
+  // Some answers may be of the server that was there before.
+  if (losses != losses_) known_.lose();
 }
 
 bool RedisMedium::ends_at_once(Job& job) {

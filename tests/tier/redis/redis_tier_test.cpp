@@ -425,54 +425,5 @@ TEST_F(RedisTier, whose_server_stands_still_gives_up) {
   EXPECT_EQ(load(*tier, name_of(1), page), TierOutcome::done);
 }
 
-/// Each page ends once, and what is loaded is right, while the server is killed again and again.
-TEST_F(RedisTier, serves_nothing_wrong_while_its_server_is_killed) {
-  constexpr uint32_t pages = 40;
-  RedisServer server;
-  const auto tier = open(server, {.depth = 4});
-  Rng rng(test_seed());
-  std::vector<PageMemory> wanted, memory;
-  for (uint32_t i = 0; i < pages; ++i) {
-    wanted.emplace_back(std::vector<int64_t>{30'000, 5}).fill(i);
-    memory.emplace_back(std::vector<int64_t>{30'000, 5});
-  }
-  int64_t found = 0;
-  for (int round = 0; round < 30; ++round) {
-    std::vector<TierPage> stores, loads;
-    for (uint32_t i = 0; i < pages; ++i) {
-      memory[i].fill(1000 + i);
-      if (rng.chance(0.5)) stores.push_back({name_of(i), wanted[i].extents()});
-      if (rng.chance(0.5)) loads.push_back({name_of(i), memory[i].extents()});
-    }
-    size_t open_pages = 0;
-    std::map<uint64_t, std::vector<uint32_t>> ended;
-    if (!stores.empty()) {
-      ended[tier->store(stores).value().value].resize(stores.size());
-      open_pages += stores.size();
-    }
-    uint64_t load_ticket = 0;
-    if (!loads.empty()) {
-      load_ticket = tier->load(loads, 0).value().value;
-      ended[load_ticket].resize(loads.size());
-      open_pages += loads.size();
-    }
-    usleep(static_cast<useconds_t>(rng.between(0, 3000)));
-    server.kill_it();
-    if (rng.chance(0.5)) usleep(static_cast<useconds_t>(rng.between(0, 3000)));
-    server.start();
-    for (const TierCompletion& c : wait_for(*tier, open_pages)) {
-      ASSERT_EQ(++ended.at(c.ticket.value).at(c.page), 1U);
-      if (c.ticket.value != load_ticket || c.outcome != TierOutcome::done) continue;
-      const auto at = static_cast<size_t>(loads[c.page].name.bytes[0]);
-      ASSERT_EQ(memory[at].memory(), wanted[at].memory());
-      ++found;
-    }
-  }
-  EXPECT_GT(found, 0);
-  TierCompletion none[1];
-  EXPECT_EQ(tier->poll(none), 0U);
-  EXPECT_EQ(tier->figures().queued_pages, 0);
-}
-
 }  // namespace
 }  // namespace folio::test
