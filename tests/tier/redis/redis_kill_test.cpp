@@ -31,7 +31,7 @@ constexpr uint32_t names = 100;  ///< of which the writer drops none
 constexpr uint32_t dropped_names = 20;
 constexpr uint32_t most_pages = 8;  ///< of a worker's call
 
-PageMemory page_of(uint32_t name) { return PageMemory({1 + name * 7919 % 40'000, 333}); }
+PageMemory page_of(uint32_t name) { return PageMemory({1 + name * 7919 % 20'000, 333}); }
 
 /// Filled once, for filling takes longer than a round.
 const std::vector<PageMemory>& filled_pages() {
