@@ -84,6 +84,7 @@ class Receiver {
   [[nodiscard]] Status begin_value(std::string_view length);
   [[nodiscard]] Status read_by_hiredis(std::string_view line);
   void take_header() noexcept;
+  void begin_body() noexcept;
   void take_body() noexcept;
   void skip_value(const char* why, int64_t bytes) noexcept;
   [[nodiscard]] Status end_value();
@@ -104,6 +105,7 @@ class Receiver {
   int64_t in_extent_ = 0;  ///< bytes of it that have come
   int64_t left_ = 0;       ///< bytes that have not, in all
   uint32_t crc_ = 0;
+  bool is_empty_ = false;
   std::vector<char> skipped_;
   std::vector<iovec> targets_;
   bool may_have_more_ = false;

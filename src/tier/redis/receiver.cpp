@@ -24,6 +24,10 @@ Status no_answer(const char* what) {
   return fail(Errc::io, "the server sends what is no answer: {}", what);
 }
 
+bool is_load(const Command& command) {
+  return command.kind == Command::Kind::get || command.kind == Command::Kind::part;
+}
+
 bool read_integer(std::string_view text, int64_t& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size();
@@ -142,8 +146,7 @@ Result<bool> Receiver::take_line() {
   }
   const std::string_view line = text.substr(0, at + 1);
   begin_ += line.size();
-  const bool begins_value =
-      command().kind == Command::Kind::get && !reader_has_part_ && line.starts_with('$');
+  const bool begins_value = is_load(command()) && !reader_has_part_ && line.starts_with('$');
   Status s = begins_value ? begin_value(line.substr(1)) : read_by_hiredis(line);
   if (!s.is_ok()) return s;
   return true;
@@ -199,12 +202,15 @@ Status Receiver::begin_value(std::string_view length) {
       !read_integer(length.substr(0, length.size() - line_end.size()), bytes) || bytes < -1 ||
       bytes > most_of_value)
     return no_answer("a value of no size, or of more than 512 MiB");
+  is_empty_ = bytes == 0;
   if (bytes == -1) {
     end_answer(Answer::nil);
   } else if (bytes != value_bytes(command())) {
     skip_value("another size", bytes);
-  } else {
+  } else if (command().has_header) {
     state_ = State::header;
+  } else {
+    begin_body();
   }
   return {};
 }
@@ -220,12 +226,17 @@ void Receiver::take_header() noexcept {
   Command& c = command();
   std::memcpy(&c.header, rest().data(), sizeof(c.header));
   begin_ += sizeof(c.header);
-  if (const char* const why = fault_of(c.header, c.name, c.fingerprint, c.bytes); why != nullptr)
+  if (const char* const why = fault_of(c.header, c.name, c.fingerprint, c.page_bytes);
+      why != nullptr)
     return skip_value(why, c.bytes);
+  begin_body();
+}
+
+void Receiver::begin_body() noexcept {
   extent_ = 0;
   in_extent_ = 0;
-  left_ = c.bytes;
-  crc_ = 0;
+  left_ = command().bytes;
+  crc_ = command().crc;
   state_ = State::body;
 }
 
@@ -247,7 +258,17 @@ Status Receiver::end_value() {
   begin_ += line_end.size();
   state_ = State::line;
   Command& c = command();
-  if (c.text.empty() && crc_ != c.header.crc) c.text = "damaged bytes";
+  const bool is_part = c.kind == Command::Kind::part;
+  if (is_part && is_empty_) {  // as of a key that is not there
+    c.text.clear();
+    end_answer(Answer::nil);
+    return {};
+  }
+  if (!is_part && c.text.empty() && crc_ != c.header.crc) c.text = "damaged bytes";
+  if (is_part && c.text.empty()) {
+    c.crc = crc_;
+    if (c.landed != nullptr) c.landed->store(c.landed_then, std::memory_order_release);
+  }
   end_answer(c.text.empty() ? Answer::page : Answer::corrupt);
   return {};
 }

@@ -141,8 +141,13 @@ void RedisMedium::note(const Command& command, std::string_view what) {
 // ---- Jobs
 
 void RedisMedium::run(std::span<Job* const> jobs) noexcept {
+  const bool is_in_order =
+      jobs.front()->kind == Job::Kind::load && jobs.front()->order == LoadOrder::extents;
   try {
-    run_commands(jobs);
+    if (is_in_order)
+      load_in_order(jobs);
+    else
+      run_commands(jobs);
   } catch (const std::bad_alloc&) {
     end_all(jobs, TierOutcome::failed);
     const std::lock_guard lock(mutex_);
