@@ -62,6 +62,13 @@ struct Command {
   return (command.has_header ? static_cast<int64_t>(sizeof(PayloadHeader)) : 0) + command.bytes;
 }
 
+/// Whether extents are so short on average that to copy them costs less than to list them for the
+/// kernel: the checksum, too, is of what lies together then.
+[[nodiscard]] inline bool has_short_extents(const Command& command) noexcept {
+  constexpr int64_t short_bytes = 2048;
+  return command.bytes < short_bytes * std::ssize(command.extents) && command.extents.size() > 1;
+}
+
 /// Of words, one of which may be the key that decides about the node.
 [[nodiscard]] Command command_of(std::initializer_list<std::string_view> words,
                                  std::string_view key = {});

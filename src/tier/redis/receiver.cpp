@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t room_for_lines = 512;          // that is read beyond a page: copied, so not large
 constexpr size_t most_extents = 256;            // of one call of the kernel
-constexpr size_t most_skipped = 64 * 1024;      // at once
+constexpr size_t most_aside = 64 * 1024;        // at once
 constexpr size_t most_of_line = 64 * 1024;      // of text
 constexpr size_t most_of_answer = 1024 * 1024;  // that hiredis reads
 constexpr int64_t most_elements = 64 * 1024;    // of an array
@@ -36,21 +36,20 @@ bool read_integer(std::string_view text, int64_t& number) {
 }  // namespace
 
 Receiver::Receiver(Stream& stream)
-    : stream_(stream), reader_(redisReaderCreate()), skipped_(most_skipped) {
+    : stream_(stream), reader_(redisReaderCreate()), aside_(most_aside) {
   if (reader_ == nullptr) throw std::bad_alloc();
   buffer_.resize(room_for_lines);
 }
 
 void Receiver::list_targets() {
   targets_.clear();
-  if (state_ == State::body) {
+  if (state_ == State::skip || (state_ == State::body && has_short_extents(command()))) {
+    targets_.push_back({aside_.data(), static_cast<size_t>(std::min<int64_t>(left_, most_aside))});
+  } else if (state_ == State::body) {
     const auto& extents = command().extents;
     int64_t from = in_extent_;
     for (size_t i = extent_; i < extents.size() && targets_.size() < most_extents; ++i, from = 0)
       targets_.push_back({extents[i].data + from, static_cast<size_t>(extents[i].bytes - from)});
-  } else if (state_ == State::skip) {
-    targets_.push_back(
-        {skipped_.data(), static_cast<size_t>(std::min<int64_t>(left_, most_skipped))});
   }
   if (begin_ != 0) {
     std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
@@ -73,13 +72,16 @@ void Receiver::note_body(size_t bytes) noexcept {
     const Extent& e = extents[extent_];
     const int64_t part = std::min(count, e.bytes - in_extent_);
     crc_ = extend_crc(crc_, e.data + in_extent_, part);
-    in_extent_ += part;
     count -= part;
-    if (in_extent_ == e.bytes) {
-      ++extent_;
-      in_extent_ = 0;
-    }
+    advance(part);
   }
+}
+
+void Receiver::advance(int64_t bytes) noexcept {
+  in_extent_ += bytes;
+  if (in_extent_ < command().extents[extent_].bytes) return;
+  ++extent_;
+  in_extent_ = 0;
 }
 
 Result<size_t> Receiver::pull() {
@@ -94,7 +96,10 @@ Result<size_t> Receiver::pull() {
     of_value = static_cast<size_t>(std::min<int64_t>(left_, static_cast<int64_t>(*got)));
   end_ += *got - of_value;
   if (state_ == State::body) {
-    note_body(of_value);
+    if (targets_.front().iov_base == aside_.data())
+      take_body(aside_.data(), of_value);
+    else
+      note_body(of_value);
     if (left_ == 0) state_ = State::body_end;
   } else if (state_ == State::skip) {
     left_ -= static_cast<int64_t>(of_value);
@@ -114,10 +119,14 @@ Result<bool> Receiver::take() {
       if (end_ - begin_ < sizeof(PayloadHeader)) return false;
       take_header();
       return true;
-    case State::body:
-      if (begin_ == end_) return false;
-      take_body();
+    case State::body: {
+      const auto part = std::min(left_, static_cast<int64_t>(end_ - begin_));
+      if (part == 0) return false;
+      take_body(buffer_.data() + begin_, static_cast<size_t>(part));
+      begin_ += static_cast<size_t>(part);
+      if (left_ == 0) state_ = State::body_end;
       return true;
+    }
     case State::body_end: {
       if (end_ - begin_ < line_end.size()) return false;
       if (Status s = end_value(); !s.is_ok()) return s;
@@ -240,17 +249,18 @@ void Receiver::begin_body() noexcept {
   state_ = State::body;
 }
 
-void Receiver::take_body() noexcept {
-  auto count = std::min(left_, static_cast<int64_t>(end_ - begin_));
+void Receiver::take_body(const char* from, size_t bytes) noexcept {
+  auto count = static_cast<int64_t>(bytes);
+  crc_ = extend_crc(crc_, reinterpret_cast<const std::byte*>(from), count);
+  left_ -= count;
   while (count != 0) {
     const Extent& e = command().extents[extent_];
     const int64_t part = std::min(count, e.bytes - in_extent_);
-    std::memcpy(e.data + in_extent_, buffer_.data() + begin_, static_cast<size_t>(part));
-    begin_ += static_cast<size_t>(part);
+    std::memcpy(e.data + in_extent_, from, static_cast<size_t>(part));
+    from += part;
     count -= part;
-    note_body(static_cast<size_t>(part));
+    advance(part);
   }
-  if (left_ == 0) state_ = State::body_end;
 }
 
 Status Receiver::end_value() {
