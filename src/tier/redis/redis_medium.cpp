@@ -44,7 +44,7 @@ RedisMedium::RedisMedium(const Settings& settings, const TierOptions& options,
       options_(options),
       prefix_(prefix_of(settings.name_space, options.fingerprint)),
       router_(settings, std::move(encryption)),
-      known_(options.max_bytes, settings.max_names),
+      known_(options.max_bytes, settings.max_names, options.on_change),
       thread_([this] { tidy(); }) {}
 
 RedisMedium::~RedisMedium() {
@@ -198,6 +198,8 @@ bool RedisMedium::ends_at_once(Job& job) {
 void RedisMedium::end(Job& job, const Command& command) {
   job.outcome =
       job.kind == Job::Kind::load ? end_load(job.name, command) : end_store(job.name, command);
+  if (settings_.ttl_s != 0 && options_.on_change.function != nullptr)
+    wake_.notify_one();  // its time may be the next to end
 }
 
 TierOutcome RedisMedium::end_load(const PageName& name, const Command& command) {
@@ -235,10 +237,22 @@ TierOutcome RedisMedium::end_store(const PageName& name, const Command& command)
 
 // ---- Tidying
 
+/// Meanwhile it tells of pages whose time has ended.
+void RedisMedium::wait_for_work(std::unique_lock<std::mutex>& lock) noexcept {
+  const auto has_work = [&] { return closing_ || !leaving_.empty() || !asked_.empty(); };
+  while (!has_work()) {
+    const Clock::time_point next = known_.expire(Clock::now());
+    if (next == Clock::time_point::max())
+      wake_.wait(lock);
+    else
+      wake_.wait_until(lock, next);
+  }
+}
+
 void RedisMedium::tidy() noexcept {
   std::unique_lock lock(mutex_);
   for (;;) {
-    wake_.wait(lock, [&] { return closing_ || !leaving_.empty() || !asked_.empty(); });
+    wait_for_work(lock);
     if (closing_ && leaving_.empty()) return;
     bool went = false;
     try {

@@ -54,6 +54,7 @@ class RedisMedium final : public Medium {
 
   // The tidying thread.
   void tidy() noexcept;
+  void wait_for_work(std::unique_lock<std::mutex>& lock) noexcept;
   /// Unlinks or asks about some names; whether the server has answered.
   [[nodiscard]] bool tidy_some(std::unique_lock<std::mutex>& lock);
 
