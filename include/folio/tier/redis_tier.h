@@ -7,6 +7,12 @@
 /// server's affair (maxmemory, its policy); beyond that, what this tier has stored is bounded by
 /// `TierOptions::max_bytes`: the pages that it used longest ago are unlinked.
 ///
+/// `TierOptions::on_change` is told what this tier knows, and not what the server has: a page is
+/// stored when a store or a load of it has ended as done; it is removed when it is dropped or makes
+/// room, when its time has ended, when a load does not find it or finds it damaged, when it is
+/// beyond `max_names`, and, with all others, when the server was lost. What the server has evicted
+/// is told when a load finds out; of pages that others have stored nothing is told before a load.
+///
 /// Nothing is asked of the server by the thread that calls. A server that is away, slow, full or
 /// not to be understood makes misses, and `Tier::last_fault` says why; it is tried again after 50
 /// ms, then twice as long each time, up to 5 s. Passwords are in no message.

@@ -37,7 +37,7 @@ Command page_command(Command::Kind kind, std::string_view key, const PageName& n
   command.name = name;
   command.fingerprint = fingerprint;
   command.extents = extents;
-  command.bytes = bytes_of(extents);
+  command.bytes = command.page_bytes = bytes_of(extents);
   command.head.reserve(key.size() + 64);
   return command;
 }
@@ -54,6 +54,23 @@ Command get_of(std::string_view key, const PageName& name, const Digest256& fing
   get.head = "*2\r\n$3\r\nGET\r\n";
   add_bulk(get.head, key);
   return get;
+}
+
+/// The last part asks for a byte more than there should be: it comes where the value is too long.
+Command part_of(std::string_view key, const PageName& name, const Digest256& fingerprint,
+                std::span<const Extent> extents, uint32_t first, uint32_t end, int64_t before) {
+  Command part = page_command(Command::Kind::part, key, name, fingerprint, extents);
+  part.extents = extents.subspan(first, end - first);
+  part.bytes = bytes_of(part.extents);
+  part.has_header = before == 0;
+  const auto header = static_cast<int64_t>(sizeof(PayloadHeader));
+  const int64_t at = part.has_header ? 0 : header + before;
+  const int64_t last = header + before + part.bytes - (end == extents.size() ? 0 : 1);
+  part.head = "*4\r\n$8\r\nGETRANGE\r\n";
+  add_bulk(part.head, key);
+  add_bulk(part.head, std::to_string(at));
+  add_bulk(part.head, std::to_string(last));
+  return part;
 }
 
 Command set_of(std::string_view key, const PageName& name, const Digest256& fingerprint,

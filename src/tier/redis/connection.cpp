@@ -59,8 +59,8 @@ Status Connection::exchange(std::span<Command* const> commands) {
   Sender sender(*stream_, commands);
   receiver_.begin(commands);
   auto deadline = Clock::now() + timeout_;
-  // By halves of the depth, so that commands are not sent one by one.
-  const size_t half = std::max(depth_ / 2, size_t{1});
+  // By eighths of the depth: not one by one, and early enough that the server has something to do.
+  const size_t group = std::max(depth_ / 8, size_t{1});
   size_t answered = 0;
   while (!receiver_.is_done()) {
     const Result<size_t> got = receiver_.pull();
@@ -71,7 +71,7 @@ Status Connection::exchange(std::span<Command* const> commands) {
     } else if (Clock::now() >= deadline) {
       return too_late();
     }
-    const size_t last = answered / half * half + depth_;
+    const size_t last = answered / group * group + depth_;
     const Result<size_t> sent = sender.push(last);
     if (!sent && *got == 0) return sent.error();
     const bool goes_on = receiver_.may_have_more() || (sent && *sent != 0 && !sender.is_done(last));

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "tier/medium.h"
+
 namespace folio::inline v1::tier::redis {
 
 Known KnownNames::of(const PageName& name, Clock::time_point now) const {
@@ -21,7 +23,37 @@ Known KnownNames::use(const PageName& name, Clock::time_point now) {
   return of(name, now);
 }
 
+void KnownNames::tell(const PageName& name, Entry& entry, TierChange change) noexcept {
+  if (entry.is_told == (change == TierChange::stored)) return;
+  entry.is_told = !entry.is_told;
+  tier::tell(observer_, change, name);
+}
+
+void KnownNames::lose() noexcept {
+  ++epoch_;
+  if (observer_.function == nullptr) return;
+  for (auto& [name, entry] : entries_) tell(name, entry, TierChange::removed);
+}
+
+Clock::time_point KnownNames::expire(Clock::time_point now) noexcept {
+  while (!ends_.empty() && ends_.begin()->first <= now) {
+    auto end = ends_.extract(ends_.begin());
+    const auto at = entries_.find(end.value().second);
+    Entry& entry = at->second;
+    if (entry.is_told && entry.until > now) {  // it was noted anew
+      entry.end = end.value().first = entry.until;
+      ends_.insert(std::move(end));
+      continue;
+    }
+    entry.end = Clock::time_point::max();
+    tell(at->first, entry, TierChange::removed);
+  }
+  return ends_.empty() ? Clock::time_point::max() : ends_.begin()->first;
+}
+
 void KnownNames::remove(Entries::iterator at) {
+  tell(at->first, at->second, TierChange::removed);
+  ends_.erase({at->second.end, at->first});
   own_bytes_ -= at->second.bytes;
   (at->second.bytes != 0 ? own_ : others_).erase(at->second.place);
   entries_.erase(at);
@@ -41,6 +73,12 @@ void KnownNames::put(const PageName& name, Known known, int64_t bytes, Clock::ti
   e.bytes = bytes;
   e.epoch = epoch_;
   e.until = until;
+  tell(name, e, known == Known::present ? TierChange::stored : TierChange::removed);
+  if (e.is_told && observer_.function != nullptr && e.end == Clock::time_point::max() &&
+      until != Clock::time_point::max()) {
+    ends_.emplace(until, name);
+    e.end = until;
+  }
   if (std::cmp_greater(others_.size(), max_names_)) remove(entries_.find(others_.front()));
 }
 

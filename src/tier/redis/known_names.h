@@ -5,12 +5,17 @@
 /// Knowledge has an age: the time when a page's TTL ends, or when it may have been stored by
 /// another. After a server may have lost what it had (`lose`), pages are unknown again; those of
 /// our own still count, as they may be there.
+///
+/// An observer is told of a page when it becomes present, and when it is that no more: absent,
+/// leaving, forgotten, in doubt, or too old (`expire`).
 #pragma once
 
 #include <cstdint>
 #include <list>
+#include <set>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tier/redis/settings.h"
@@ -28,7 +33,8 @@ enum class Known : uint8_t {
 class KnownNames {
  public:
   /// Of pages that were stored by us: bytes, and names of any kind, at most.
-  KnownNames(int64_t max_bytes, int64_t max_names) : max_bytes_(max_bytes), max_names_(max_names) {}
+  KnownNames(int64_t max_bytes, int64_t max_names, const TierObserver& observer = {})
+      : max_bytes_(max_bytes), max_names_(max_names), observer_(observer) {}
 
   [[nodiscard]] Known of(const PageName& name, Clock::time_point now) const;
   /// As `of`; it is the page used last.
@@ -40,7 +46,9 @@ class KnownNames {
   void note_seen(const PageName& name, Clock::time_point until);
   void note_absent(const PageName& name, Clock::time_point until);
   void note(const PageName& name, Known known);  ///< asked or leaving, or nothing
-  void lose() noexcept { ++epoch_; }
+  void lose() noexcept;
+  /// Tells of pages whose time has ended; returns when the next one's may, and never if none's.
+  Clock::time_point expire(Clock::time_point now) noexcept;
 
   [[nodiscard]] int64_t own_pages() const noexcept { return static_cast<int64_t>(own_.size()); }
   [[nodiscard]] int64_t own_bytes() const noexcept { return own_bytes_; }
@@ -52,6 +60,8 @@ class KnownNames {
     int64_t bytes = 0;  ///< of our own; 0: another's, or not there
     uint64_t epoch = 0;
     Clock::time_point until = Clock::time_point::max();
+    bool is_told = false;                              ///< that it is there
+    Clock::time_point end = Clock::time_point::max();  ///< as `ends_` has it; max: it has not
     Order::iterator place;
   };
   struct Hash {
@@ -64,12 +74,15 @@ class KnownNames {
 
   void put(const PageName& name, Known known, int64_t bytes, Clock::time_point until);
   void remove(Entries::iterator at);
+  void tell(const PageName& name, Entry& entry, TierChange change) noexcept;
 
   const int64_t max_bytes_, max_names_;
+  const TierObserver observer_;
   Entries entries_;
   Order own_, others_;
   int64_t own_bytes_ = 0;
   uint64_t epoch_ = 0;
+  std::set<std::pair<Clock::time_point, PageName>> ends_;  ///< when told pages may be too old
 };
 
 }  // namespace folio::inline v1::tier::redis

@@ -2,8 +2,8 @@
 /// tier/redis/pipeline.h: the two directions of a connection: commands that go out, answers that
 /// come in.
 ///
-/// Bytes of pages are not copied: they go from extents to the socket, and from the socket to
-/// extents. All other answers are read by hiredis.
+/// Bytes of pages are not copied, unless their extents are short: they go from extents to the
+/// socket, and from the socket to extents. All other answers are read by hiredis.
 #pragma once
 
 #include <sys/uio.h>
@@ -36,12 +36,14 @@ class Sender {
   /// Runs of the next commands; checksums are computed here, while others travel.
   void prepare(size_t last);
   void add(const void* data, size_t bytes);
+  void add_page(Command& command);
 
   Stream& stream_;
   std::span<Command* const> commands_;
   size_t next_ = 0;          ///< command
   std::vector<iovec> runs_;  ///< that have not been sent, from `first_` on
   size_t first_ = 0;
+  std::vector<std::vector<std::byte>> copies_;  ///< of pages with short extents, in `runs_`
 };
 
 struct ReaderFreer {
@@ -77,14 +79,18 @@ class Receiver {
   }
   /// Where the next bytes go: a page's or those that are skipped, then the buffer.
   void list_targets();
+  /// Of the body, in the extents already.
   void note_body(size_t bytes) noexcept;
+  /// Of the body, somewhere else.
+  void take_body(const char* from, size_t bytes) noexcept;
   /// Goes on with what is in the buffer; whether there was enough of it to do so.
   [[nodiscard]] Result<bool> take();
   [[nodiscard]] Result<bool> take_line();
   [[nodiscard]] Status begin_value(std::string_view length);
   [[nodiscard]] Status read_by_hiredis(std::string_view line);
+  void advance(int64_t bytes) noexcept;  ///< within an extent
   void take_header() noexcept;
-  void take_body() noexcept;
+  void begin_body() noexcept;
   void skip_value(const char* why, int64_t bytes) noexcept;
   [[nodiscard]] Status end_value();
   void end_answer(Answer answer) noexcept;
@@ -104,7 +110,8 @@ class Receiver {
   int64_t in_extent_ = 0;  ///< bytes of it that have come
   int64_t left_ = 0;       ///< bytes that have not, in all
   uint32_t crc_ = 0;
-  std::vector<char> skipped_;
+  bool is_empty_ = false;
+  std::vector<char> aside_;  ///< what is skipped, or goes to short extents
   std::vector<iovec> targets_;
   bool may_have_more_ = false;
 };

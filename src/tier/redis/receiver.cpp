@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t room_for_lines = 512;          // that is read beyond a page: copied, so not large
 constexpr size_t most_extents = 256;            // of one call of the kernel
-constexpr size_t most_skipped = 64 * 1024;      // at once
+constexpr size_t most_aside = 64 * 1024;        // at once
 constexpr size_t most_of_line = 64 * 1024;      // of text
 constexpr size_t most_of_answer = 1024 * 1024;  // that hiredis reads
 constexpr int64_t most_elements = 64 * 1024;    // of an array
@@ -24,6 +24,10 @@ Status no_answer(const char* what) {
   return fail(Errc::io, "the server sends what is no answer: {}", what);
 }
 
+bool is_load(const Command& command) {
+  return command.kind == Command::Kind::get || command.kind == Command::Kind::part;
+}
+
 bool read_integer(std::string_view text, int64_t& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size();
@@ -32,21 +36,20 @@ bool read_integer(std::string_view text, int64_t& number) {
 }  // namespace
 
 Receiver::Receiver(Stream& stream)
-    : stream_(stream), reader_(redisReaderCreate()), skipped_(most_skipped) {
+    : stream_(stream), reader_(redisReaderCreate()), aside_(most_aside) {
   if (reader_ == nullptr) throw std::bad_alloc();
   buffer_.resize(room_for_lines);
 }
 
 void Receiver::list_targets() {
   targets_.clear();
-  if (state_ == State::body) {
+  if (state_ == State::skip || (state_ == State::body && has_short_extents(command()))) {
+    targets_.push_back({aside_.data(), static_cast<size_t>(std::min<int64_t>(left_, most_aside))});
+  } else if (state_ == State::body) {
     const auto& extents = command().extents;
     int64_t from = in_extent_;
     for (size_t i = extent_; i < extents.size() && targets_.size() < most_extents; ++i, from = 0)
       targets_.push_back({extents[i].data + from, static_cast<size_t>(extents[i].bytes - from)});
-  } else if (state_ == State::skip) {
-    targets_.push_back(
-        {skipped_.data(), static_cast<size_t>(std::min<int64_t>(left_, most_skipped))});
   }
   if (begin_ != 0) {
     std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
@@ -69,13 +72,16 @@ void Receiver::note_body(size_t bytes) noexcept {
     const Extent& e = extents[extent_];
     const int64_t part = std::min(count, e.bytes - in_extent_);
     crc_ = extend_crc(crc_, e.data + in_extent_, part);
-    in_extent_ += part;
     count -= part;
-    if (in_extent_ == e.bytes) {
-      ++extent_;
-      in_extent_ = 0;
-    }
+    advance(part);
   }
+}
+
+void Receiver::advance(int64_t bytes) noexcept {
+  in_extent_ += bytes;
+  if (in_extent_ < command().extents[extent_].bytes) return;
+  ++extent_;
+  in_extent_ = 0;
 }
 
 Result<size_t> Receiver::pull() {
@@ -90,7 +96,10 @@ Result<size_t> Receiver::pull() {
     of_value = static_cast<size_t>(std::min<int64_t>(left_, static_cast<int64_t>(*got)));
   end_ += *got - of_value;
   if (state_ == State::body) {
-    note_body(of_value);
+    if (targets_.front().iov_base == aside_.data())
+      take_body(aside_.data(), of_value);
+    else
+      note_body(of_value);
     if (left_ == 0) state_ = State::body_end;
   } else if (state_ == State::skip) {
     left_ -= static_cast<int64_t>(of_value);
@@ -110,10 +119,14 @@ Result<bool> Receiver::take() {
       if (end_ - begin_ < sizeof(PayloadHeader)) return false;
       take_header();
       return true;
-    case State::body:
-      if (begin_ == end_) return false;
-      take_body();
+    case State::body: {
+      const auto part = std::min(left_, static_cast<int64_t>(end_ - begin_));
+      if (part == 0) return false;
+      take_body(buffer_.data() + begin_, static_cast<size_t>(part));
+      begin_ += static_cast<size_t>(part);
+      if (left_ == 0) state_ = State::body_end;
       return true;
+    }
     case State::body_end: {
       if (end_ - begin_ < line_end.size()) return false;
       if (Status s = end_value(); !s.is_ok()) return s;
@@ -142,8 +155,7 @@ Result<bool> Receiver::take_line() {
   }
   const std::string_view line = text.substr(0, at + 1);
   begin_ += line.size();
-  const bool begins_value =
-      command().kind == Command::Kind::get && !reader_has_part_ && line.starts_with('$');
+  const bool begins_value = is_load(command()) && !reader_has_part_ && line.starts_with('$');
   Status s = begins_value ? begin_value(line.substr(1)) : read_by_hiredis(line);
   if (!s.is_ok()) return s;
   return true;
@@ -199,12 +211,15 @@ Status Receiver::begin_value(std::string_view length) {
       !read_integer(length.substr(0, length.size() - line_end.size()), bytes) || bytes < -1 ||
       bytes > most_of_value)
     return no_answer("a value of no size, or of more than 512 MiB");
+  is_empty_ = bytes == 0;
   if (bytes == -1) {
     end_answer(Answer::nil);
   } else if (bytes != value_bytes(command())) {
     skip_value("another size", bytes);
-  } else {
+  } else if (command().has_header) {
     state_ = State::header;
+  } else {
+    begin_body();
   }
   return {};
 }
@@ -220,26 +235,32 @@ void Receiver::take_header() noexcept {
   Command& c = command();
   std::memcpy(&c.header, rest().data(), sizeof(c.header));
   begin_ += sizeof(c.header);
-  if (const char* const why = fault_of(c.header, c.name, c.fingerprint, c.bytes); why != nullptr)
+  if (const char* const why = fault_of(c.header, c.name, c.fingerprint, c.page_bytes);
+      why != nullptr)
     return skip_value(why, c.bytes);
+  begin_body();
+}
+
+void Receiver::begin_body() noexcept {
   extent_ = 0;
   in_extent_ = 0;
-  left_ = c.bytes;
-  crc_ = 0;
+  left_ = command().bytes;
+  crc_ = command().crc;
   state_ = State::body;
 }
 
-void Receiver::take_body() noexcept {
-  auto count = std::min(left_, static_cast<int64_t>(end_ - begin_));
+void Receiver::take_body(const char* from, size_t bytes) noexcept {
+  auto count = static_cast<int64_t>(bytes);
+  crc_ = extend_crc(crc_, reinterpret_cast<const std::byte*>(from), count);
+  left_ -= count;
   while (count != 0) {
     const Extent& e = command().extents[extent_];
     const int64_t part = std::min(count, e.bytes - in_extent_);
-    std::memcpy(e.data + in_extent_, buffer_.data() + begin_, static_cast<size_t>(part));
-    begin_ += static_cast<size_t>(part);
+    std::memcpy(e.data + in_extent_, from, static_cast<size_t>(part));
+    from += part;
     count -= part;
-    note_body(static_cast<size_t>(part));
+    advance(part);
   }
-  if (left_ == 0) state_ = State::body_end;
 }
 
 Status Receiver::end_value() {
@@ -247,7 +268,17 @@ Status Receiver::end_value() {
   begin_ += line_end.size();
   state_ = State::line;
   Command& c = command();
-  if (c.text.empty() && crc_ != c.header.crc) c.text = "damaged bytes";
+  const bool is_part = c.kind == Command::Kind::part;
+  if (is_part && is_empty_) {  // as of a key that is not there
+    c.text.clear();
+    end_answer(Answer::nil);
+    return {};
+  }
+  if (!is_part && c.text.empty() && crc_ != c.header.crc) c.text = "damaged bytes";
+  if (is_part && c.text.empty()) {
+    c.crc = crc_;
+    if (c.landed != nullptr) c.landed->store(c.landed_then, std::memory_order_release);
+  }
   end_answer(c.text.empty() ? Answer::page : Answer::corrupt);
   return {};
 }

@@ -44,7 +44,7 @@ RedisMedium::RedisMedium(const Settings& settings, const TierOptions& options,
       options_(options),
       prefix_(prefix_of(settings.name_space, options.fingerprint)),
       router_(settings, std::move(encryption)),
-      known_(options.max_bytes, settings.max_names),
+      known_(options.max_bytes, settings.max_names, options.on_change),
       thread_([this] { tidy(); }) {}
 
 RedisMedium::~RedisMedium() {
@@ -141,8 +141,13 @@ void RedisMedium::note(const Command& command, std::string_view what) {
 // ---- Jobs
 
 void RedisMedium::run(std::span<Job* const> jobs) noexcept {
+  const bool is_in_order =
+      jobs.front()->kind == Job::Kind::load && jobs.front()->order == LoadOrder::extents;
   try {
-    run_commands(jobs);
+    if (is_in_order)
+      load_in_order(jobs);
+    else
+      run_commands(jobs);
   } catch (const std::bad_alloc&) {
     end_all(jobs, TierOutcome::failed);
     const std::lock_guard lock(mutex_);
@@ -154,9 +159,11 @@ void RedisMedium::run_commands(std::span<Job* const> jobs) {
   std::vector<Job*> sent;
   std::vector<Command> commands;
   commands.reserve(jobs.size());
+  uint64_t losses = 0;
   {
     const std::lock_guard lock(mutex_);
     note_losses();
+    losses = losses_;
     for (Job* const job : jobs)
       if (!ends_at_once(*job)) sent.push_back(job);
   }
@@ -171,6 +178,8 @@ void RedisMedium::run_commands(std::span<Job* const> jobs) {
   const std::lock_guard lock(mutex_);
   note_losses();
   for (size_t i = 0; i < sent.size(); ++i) end(*sent[i], commands[i]);
+  // Some answers may be of the server that was there before.
+  if (losses != losses_) known_.lose();
 }
 
 bool RedisMedium::ends_at_once(Job& job) {
@@ -189,6 +198,8 @@ bool RedisMedium::ends_at_once(Job& job) {
 void RedisMedium::end(Job& job, const Command& command) {
   job.outcome =
       job.kind == Job::Kind::load ? end_load(job.name, command) : end_store(job.name, command);
+  if (settings_.ttl_s != 0 && options_.on_change.function != nullptr)
+    wake_.notify_one();  // its time may be the next to end
 }
 
 TierOutcome RedisMedium::end_load(const PageName& name, const Command& command) {
@@ -226,10 +237,22 @@ TierOutcome RedisMedium::end_store(const PageName& name, const Command& command)
 
 // ---- Tidying
 
+/// Meanwhile it tells of pages whose time has ended.
+void RedisMedium::wait_for_work(std::unique_lock<std::mutex>& lock) noexcept {
+  const auto has_work = [&] { return closing_ || !leaving_.empty() || !asked_.empty(); };
+  while (!has_work()) {
+    const Clock::time_point next = known_.expire(Clock::now());
+    if (next == Clock::time_point::max())
+      wake_.wait(lock);
+    else
+      wake_.wait_until(lock, next);
+  }
+}
+
 void RedisMedium::tidy() noexcept {
   std::unique_lock lock(mutex_);
   for (;;) {
-    wake_.wait(lock, [&] { return closing_ || !leaving_.empty() || !asked_.empty(); });
+    wait_for_work(lock);
     if (closing_ && leaving_.empty()) return;
     bool went = false;
     try {

@@ -31,13 +31,16 @@ class RedisMedium final : public Medium {
   void run(std::span<Job* const> jobs) noexcept override;
   void drop(const PageName& name) noexcept override;
   uint32_t batch() const noexcept override;
+  bool loads_in_order() const noexcept override { return true; }
   void count(TierFigures& figures) const noexcept override;
   Status last_fault() const noexcept override;
 
   [[nodiscard]] std::string key_of(const PageName& name) const;
 
  private:
+  class OrderedLoads;
   void run_commands(std::span<Job* const> jobs);
+  void load_in_order(std::span<Job* const> jobs);
   // The table is locked.
   /// Whether a job ends without the server.
   [[nodiscard]] bool ends_at_once(Job& job);
@@ -51,6 +54,7 @@ class RedisMedium final : public Medium {
 
   // The tidying thread.
   void tidy() noexcept;
+  void wait_for_work(std::unique_lock<std::mutex>& lock) noexcept;
   /// Unlinks or asks about some names; whether the server has answered.
   [[nodiscard]] bool tidy_some(std::unique_lock<std::mutex>& lock);
 

@@ -16,6 +16,22 @@ void Sender::add(const void* data, size_t bytes) {
   if (bytes != 0) runs_.push_back({const_cast<void*>(data), bytes});
 }
 
+void Sender::add_page(Command& c) {
+  if (!has_short_extents(c)) {
+    c.header = header_of(c.name, c.fingerprint, c.extents);
+    add(&c.header, sizeof(c.header));
+    for (const Extent& e : c.extents) add(e.data, static_cast<size_t>(e.bytes));
+    return;
+  }
+  std::vector<std::byte>& copy = copies_.emplace_back();
+  copy.reserve(static_cast<size_t>(c.bytes));
+  for (const Extent& e : c.extents) copy.insert(copy.end(), e.data, e.data + e.bytes);
+  const Extent all[] = {{copy.data(), c.bytes}};
+  c.header = header_of(c.name, c.fingerprint, all);
+  add(&c.header, sizeof(c.header));
+  add(copy.data(), copy.size());
+}
+
 void Sender::prepare(size_t last) {
   last = std::min(last, commands_.size());
   size_t bytes = 0;
@@ -24,9 +40,7 @@ void Sender::prepare(size_t last) {
     bytes += c.head.size();
     add(c.head.data(), c.head.size());
     if (c.kind != Command::Kind::set) continue;
-    c.header = header_of(c.name, c.fingerprint, c.extents);
-    add(&c.header, sizeof(c.header));
-    for (const Extent& e : c.extents) add(e.data, static_cast<size_t>(e.bytes));
+    add_page(c);
     add(c.tail.data(), c.tail.size());
     bytes += static_cast<size_t>(value_bytes(c)) + c.tail.size();
   }
@@ -47,6 +61,7 @@ Result<size_t> Sender::push(size_t last) {
     if (run.iov_len == 0) ++first_;
   }
   if (first_ == runs_.size()) {
+    copies_.clear();
     runs_.clear();
     first_ = 0;
   }

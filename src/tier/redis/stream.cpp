@@ -80,7 +80,14 @@ Result<Socket> connect_to_path(const std::string& path, Clock::time_point deadli
     return fail(Errc::io, "a path of {} bytes, at most {} can be connected to", path.size(),
                 sizeof(to.sun_path) - 1);
   std::memcpy(to.sun_path, path.c_str(), path.size() + 1);
-  return connect_to(reinterpret_cast<const sockaddr*>(&to), sizeof(to), AF_UNIX, deadline);
+  Result<Socket> socket =
+      connect_to(reinterpret_cast<const sockaddr*>(&to), sizeof(to), AF_UNIX, deadline);
+  if (!socket) return socket;
+  // Such a socket is writable again when three quarters of its buffer are free; by then a server
+  // may wait. The system allows less. (TCP's buffers grow by themselves, if nobody sets them.)
+  const int bytes = 1 << 20;
+  setsockopt(socket->fd(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+  return socket;
 }
 
 Result<Socket> connect_to_host(const std::string& host, uint16_t port, Clock::time_point deadline) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "tier/tier_helpers.h"
@@ -105,6 +106,32 @@ TEST(KnownNames, keep_their_bounds) {
     for (uint32_t n = 0; n <= 40; ++n) known += names.of(name_of(n), at(0)) != Known::nothing;
     ASSERT_LE(known, 2 * max_names);
   }
+}
+
+TEST(KnownNames, are_told_of_as_they_come_and_go) {
+  ChangeLog log;
+  KnownNames names(250, 2, log.observer());
+  const auto stored = [](uint32_t n) { return std::pair(TierChange::stored, name_of(n)); };
+  const auto removed = [](uint32_t n) { return std::pair(TierChange::removed, name_of(n)); };
+  EXPECT_THAT(names.note_stored(name_of(1), 100, at(50)), IsEmpty());
+  names.note_seen(name_of(2), at(20));
+  names.note(name_of(3), Known::asked);
+  names.note_absent(name_of(4), at(90));  // 2 is forgotten
+  EXPECT_THAT(log.all(), ElementsAre(stored(1), stored(2), removed(2)));
+  names.note_seen(name_of(4), at(30));
+  names.note_seen(name_of(4), at(60));
+  EXPECT_EQ(names.expire(at(40)), at(50));
+  EXPECT_EQ(names.expire(at(50)), at(60));
+  EXPECT_EQ(names.expire(at(60)), never);
+  EXPECT_THAT(log.all(),
+              ElementsAre(stored(1), stored(2), removed(2), stored(4), removed(1), removed(4)));
+  names.note_seen(name_of(4), never);
+  names.lose();
+  names.lose();
+  names.note_seen(name_of(4), never);
+  names.note(name_of(4), Known::nothing);
+  EXPECT_EQ(log.all().size(), 10U);
+  EXPECT_EQ(names.expire(at(1000)), never);
 }
 
 }  // namespace

@@ -7,51 +7,13 @@
 #include <memory>
 #include <string>
 
-#include "folio/tier/redis_tier.h"
-#include "tier/payload.h"
-#include "tier/redis/fake_server.h"
-#include "tier/tier_helpers.h"
+#include "tier/redis/fake_replies.h"
 
 namespace folio::test {
 namespace {
 
-using ::testing::AnyOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-using Words = FakeServer::Words;
-
-std::unique_ptr<Tier> open(const FakeServer& server, RedisOptions redis = {}) {
-  redis.port = server.port();
-  redis.absent_ms = 0;
-  return make_redis_tier(redis, {.threads = 1, .max_bytes = 1 << 30}).value();
-}
-
-/// The value that a server should have for a page.
-std::string value_of(const PageName& name, const PageMemory& page) {
-  const tier::PayloadHeader header = tier::header_of(name, {}, page.extents());
-  std::string value(reinterpret_cast<const char*>(&header), sizeof(header));
-  for (const Extent& e : page.extents())
-    value.append(reinterpret_cast<const char*>(e.data), static_cast<size_t>(e.bytes));
-  return value;
-}
-
-std::string bulk(const std::string& value) {
-  return "$" + std::to_string(value.size()) + "\r\n" + value + "\r\n";
-}
-
-/// Says the same to each command.
-Saying same(const std::string& bytes) { return {.bytes = bytes}; }
-
-struct Page {
-  Page() {
-    page.fill(7);
-    value = value_of(name_of(1), page);
-  }
-  PageMemory page{{1000, 500}}, back{{1000, 500}};
-  std::string value;
-};
 
 TEST(RedisReplies, that_are_right_are_taken_however_they_are_cut) {
   Page p;
@@ -248,67 +210,6 @@ TEST(RedisReplies, at_random_give_nothing_wrong) {
   EXPECT_GT(outcomes[TierOutcome::done], 20);
   EXPECT_GT(outcomes[TierOutcome::failed], 10);
   EXPECT_GT(outcomes[TierOutcome::corrupt], 10);
-}
-
-// ---- From server to server
-
-std::string moved(const char* word, uint16_t port) {
-  return "-" + std::string(word) + " 5 127.0.0.1:" + std::to_string(port) + "\r\n";
-}
-
-TEST(RedisReplies, that_send_elsewhere_for_once_are_followed_for_once) {
-  Page p;
-  FakeServer second(
-      [&](const Words& words) { return same(words[0] == "ASKING" ? "+OK\r\n" : bulk(p.value)); });
-  FakeServer first([&](const Words&) { return same(moved("ASK", second.port())); });
-  const auto tier = open(first);
-  for (int i = 0; i < 2; ++i) {
-    p.back.fill(1);
-    EXPECT_EQ(load(*tier, name_of(1), p.back), TierOutcome::done);
-    EXPECT_EQ(p.back.memory(), p.page.memory());
-  }
-  EXPECT_EQ(first.commands().size(), 2U);
-  std::vector<std::string> words;
-  for (const Words& command : second.commands()) words.push_back(command[0]);
-  EXPECT_THAT(words, ElementsAre("ASKING", "GET", "ASKING", "GET"));
-}
-
-TEST(RedisReplies, that_send_in_circles_are_not_followed_for_ever) {
-  Page p;
-  uint16_t port = 0;
-  FakeServer server([&](const Words& words) {
-    return same(words[0] == "CLUSTER" ? "*0\r\n" : moved("MOVED", port));
-  });
-  port = server.port();
-  const auto tier = open(server);
-  EXPECT_EQ(load(*tier, name_of(1), p.back), TierOutcome::failed);
-  EXPECT_THAT(tier->last_fault().message(), HasSubstr("without an end"));
-  EXPECT_LE(server.commands().size(), 10U);
-}
-
-TEST(RedisReplies, that_name_ever_new_servers_are_bounded) {
-  Page p;
-  uint32_t next = 0;
-  FakeServer server([&](const Words& words) {
-    if (words[0] == "CLUSTER") {
-      std::string slots = "*2\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\nx\r\n:1\r\n";
-      return same(slots + "*3\r\n:7\r\n:8\r\n*2\r\n$9\r\n127.0.0.1\r\n:70000\r\n");
-    }
-    const uint32_t n = ++next;
-    return same("-MOVED " + std::to_string(n) + " 127.1." + std::to_string(n / 250) + "." +
-                std::to_string(1 + n % 250) + ":1\r\n");
-  });
-  const auto tier = open(server, {.connect_timeout_ms = 50});
-  for (uint32_t i = 0; i < 1500; ++i) EXPECT_NE(load(*tier, name_of(i), p.back), TierOutcome::done);
-  EXPECT_FALSE(tier->last_fault().is_ok());
-}
-
-TEST(RedisReplies, that_send_to_nobody_end_as_failed) {
-  Page p;
-  FakeServer server([&](const Words&) { return same("-MOVED 7 127.0.0.1:1\r\n"); });
-  const auto tier = open(server);
-  EXPECT_EQ(load(*tier, name_of(1), p.back), TierOutcome::failed);
-  EXPECT_THAT(tier->last_fault().message(), HasSubstr("127.0.0.1:1: cannot connect"));
 }
 
 }  // namespace

@@ -94,7 +94,20 @@ class RedisServer {
   [[nodiscard]] const std::string& folder() const { return folder_.path(); }
   [[nodiscard]] pid_t pid() const { return pid_; }
 
+  /// From its next start on.
+  void set_arguments(std::vector<std::string> arguments) {
+    options_.arguments = std::move(arguments);
+  }
   void start() {
+    begin_to_start();
+    for (int i = 0; i < 20'000; ++i) {
+      if (is_ready()) return;
+      usleep(1000);
+    }
+    throw std::runtime_error("redis-server does not come");
+  }
+  /// It may not answer yet.
+  void begin_to_start() {
     std::vector<std::string> words{"redis-server",
                                    "--bind",
                                    "127.0.0.1",
@@ -114,11 +127,6 @@ class RedisServer {
     if (std::find(words.begin(), words.end(), "--port") == words.end())
       words.insert(words.end(), {"--port", std::to_string(port_)});
     pid_ = start_program(words);
-    for (int i = 0; i < 2000; ++i) {
-      if (is_ready()) return;
-      usleep(10'000);
-    }
-    throw std::runtime_error("redis-server does not come");
   }
   void kill_it() {
     context_.reset();

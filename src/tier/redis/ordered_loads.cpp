@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tier/redis/ordered_loads.cpp: loads whose leading extents come first.
+///
+/// A step asks for the next extents of every page by GETRANGE, as many as make `step_bytes` in the
+/// largest one, more where pages are few: between two steps the pipeline is empty once. A value
+/// that is replaced between two of them has the wrong checksum in the end.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tier/redis/redis_medium.h"
+
+namespace folio::inline v1::tier::redis {
+namespace {
+
+constexpr int64_t step_bytes = 64 << 10;        // of a page
+constexpr int64_t step_bytes_of_all = 1 << 20;  // at least
+
+struct Loading {
+  Job* job;
+  std::string key;
+  uint32_t next = 0;  ///< extent
+  int64_t bytes = 0;  ///< of the extents before it
+  uint32_t crc = 0;   ///< of these
+  uint32_t crc_of_all = 0;
+  bool is_over = false;
+};
+
+}  // namespace
+
+class RedisMedium::OrderedLoads {
+ public:
+  explicit OrderedLoads(RedisMedium& medium) : medium_(medium) {}
+
+  void add(Job& job) {
+    pages_.push_back({.job = &job, .key = medium_.key_of(job.name)});
+    extents_ = std::max(extents_, static_cast<uint32_t>(job.extents.size()));
+  }
+
+  void run() {
+    for (uint32_t first = 0; first < extents_;) {
+      const uint32_t end = end_of_step(first);
+      run_step(end);
+      first = end;
+    }
+  }
+
+ private:
+  [[nodiscard]] uint32_t end_of_step(uint32_t first) const {
+    const int64_t wanted = std::max(step_bytes, step_bytes_of_all / std::ssize(pages_));
+    uint32_t end = first;
+    for (int64_t bytes = 0; end < extents_ && bytes < wanted; ++end) {
+      int64_t largest = 0;
+      for (const Loading& page : pages_)
+        if (end < page.job->extents.size())
+          largest = std::max(largest, page.job->extents[end].bytes);
+      bytes += largest;
+    }
+    return end;
+  }
+
+  void run_step(uint32_t end) {
+    commands_.clear();
+    asked_.clear();
+    for (Loading& page : pages_) {
+      if (page.is_over) continue;
+      const auto last = std::min(end, static_cast<uint32_t>(page.job->extents.size()));
+      Command& part =
+          commands_.emplace_back(part_of(page.key, page.job->name, medium_.options_.fingerprint,
+                                         page.job->extents, page.next, last, page.bytes));
+      part.crc = page.crc;
+      part.landed = &page.job->landed;
+      part.landed_then = last;
+      asked_.push_back(&page);
+    }
+    medium_.router_.run(commands_);
+    const std::lock_guard lock(medium_.mutex_);
+    medium_.note_losses();
+    for (size_t i = 0; i < asked_.size(); ++i) take(*asked_[i], commands_[i]);
+  }
+
+  void take(Loading& page, Command& part) const {
+    if (part.answer == Answer::page) {
+      if (part.has_header) page.crc_of_all = part.header.crc;
+      page.next = part.landed_then;
+      page.bytes += part.bytes;
+      page.crc = part.crc;
+      if (page.next != page.job->extents.size()) return;
+      if (page.crc != page.crc_of_all) {
+        part.answer = Answer::corrupt;
+        part.text = "damaged bytes";
+      }
+    }
+    page.is_over = true;
+    medium_.end(*page.job, part);
+  }
+
+  RedisMedium& medium_;
+  std::vector<Loading> pages_;
+  std::vector<Command> commands_;
+  std::vector<Loading*> asked_;
+  uint32_t extents_ = 0;
+};
+
+void RedisMedium::load_in_order(std::span<Job* const> jobs) {
+  OrderedLoads loads(*this);
+  uint64_t losses = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    note_losses();
+    losses = losses_;
+    for (Job* const job : jobs)
+      if (!ends_at_once(*job)) loads.add(*job);
+  }
+  loads.run();
+  const std::lock_guard lock(mutex_);
+  if (losses != losses_) known_.lose();
+}
+
+}  // namespace folio::inline v1::tier::redis
