@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tier/peer/ucx/ucx_wire.cpp: the worker and what it tells; links are in ucx_links.cpp, transfers
-/// in ucx_flows.cpp.
+/// in ucx_flows.cpp, their bytes in ucx_bytes.cpp.
 #include "tier/peer/ucx/ucx_wire.h"
 
 #include <poll.h>

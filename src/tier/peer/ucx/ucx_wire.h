@@ -169,6 +169,8 @@ class UcxWire final : public Wire {
   /// Whether it is over, and what is to be said then.
   [[nodiscard]] Status settle(Link& link, FlowKey key);
   void erase(Link& link, FlowKey key) noexcept;
+
+  // ucx_bytes.cpp: what transfers move.
   /// Hands bytes to UCX as long as it takes them; whether there were any.
   bool pump(Link& link) noexcept;
   [[nodiscard]] Status send_some(Link& link, FlowKey key, Flow& flow);
@@ -177,6 +179,7 @@ class UcxWire final : public Wire {
   void ended(Operation& operation, ucs_status_t status) noexcept;
   /// What `ucp_..._nbx` returned for an operation.
   void started(std::unique_ptr<Operation> operation, ucs_status_ptr_t request) noexcept;
+
   [[nodiscard]] Status fault(const char* what, ucs_status_t status) const noexcept;
 
   Book& book_;
@@ -198,6 +201,10 @@ void UcxWire::guard(Link& link, Call call) noexcept {
   } catch (const std::bad_alloc&) {
     fail_link(link, fail(Errc::out_of_memory, "Transport: no memory for a peer"));
   }
+}
+
+[[nodiscard]] inline Status protocol_fault(const char* what) {
+  return fail(Errc::io, "Transport: a peer breaks the protocol: {}", what);
 }
 
 }  // namespace folio::inline v1::tier
