@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tier/peer/ucx/ucx_bytes.cpp: bytes of transfers: sent, received, and given back by UCX.
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "tier/peer/ucx/ucx_wire.h"
@@ -11,7 +14,8 @@ namespace {
 
 constexpr unsigned data_message = 2;
 constexpr uint32_t most_sends = 16;         ///< of a link, with UCX
-constexpr int64_t most_at_once = 16 << 20;  ///< bytes of a message
+constexpr int64_t most_at_once = 16 << 20;  ///< bytes of a message, by rendezvous
+constexpr int64_t most_eager = 256 << 10;   ///< half of what TCP receives at once
 constexpr int64_t least_alone = 8 << 10;    ///< shorter runs share a message
 constexpr int64_t most_together = 64 << 10;
 
@@ -42,8 +46,24 @@ void for_parts(std::span<const Extent> memory, const std::vector<int64_t>& start
 
 // ---- Out
 
+UcxWire::Way UcxWire::way_of(const Link& link) const noexcept {
+  if (way_ != Way::unknown) return way_;
+  // UCX tells of an endpoint's lanes in no other way; with error handling, TCP has none for that
+  char* text = nullptr;
+  size_t size = 0;
+  FILE* const file = ::open_memstream(&text, &size);
+  if (file == nullptr) return Way::rendezvous;
+  ucx_.ep_print_info(link.ep, file);
+  const bool is_whole = std::fclose(file) == 0;
+  const bool is_direct =
+      !is_whole || std::string_view(text, size).find("rma_bw#") != std::string_view::npos;
+  std::free(text);
+  return is_direct ? Way::rendezvous : Way::eager;
+}
+
 bool UcxWire::pump(Link& link) noexcept {
   bool has_sent = false;
+  if (link.way == Way::unknown && !link.sources.empty()) link.way = way_of(link);
   while (link.sends < most_sends && !link.sources.empty() && link.state == Link::State::open &&
          link.failed.is_ok()) {
     has_sent = true;
@@ -80,7 +100,8 @@ Status UcxWire::send_some(Link& link, FlowKey key, Flow& flow) {
                             .offset = flow.moved,
                             .is_of_asker = static_cast<uint8_t>(key.is_own)};
   std::byte* from = nullptr;
-  int64_t bytes = std::min(run_at(flow.moved), most_at_once);
+  const bool is_eager = link.way == Way::eager;
+  int64_t bytes = std::min(run_at(flow.moved), is_eager ? most_eager : most_at_once);
   if (bytes >= least_alone || bytes == flow.bytes - flow.moved) {
     for_parts(flow.memory, flow.starts, flow.moved, 1, [&](std::byte* at, int64_t) { from = at; });
   } else {
@@ -101,6 +122,10 @@ Status UcxWire::send_some(Link& link, FlowKey key, Flow& flow) {
   how.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   how.cb.send = &on_sent;
   how.user_data = operation.get();
+  if (is_eager) {
+    how.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    how.flags = UCP_AM_SEND_FLAG_EAGER;
+  }
   flow.moved += bytes;
   ++flow.operations;
   ++link.operations;
