@@ -15,7 +15,7 @@ namespace {
 constexpr unsigned data_message = 2;
 constexpr uint32_t most_sends = 16;         ///< of a link, with UCX
 constexpr int64_t most_at_once = 16 << 20;  ///< bytes of a message, by rendezvous
-constexpr int64_t most_eager = 256 << 10;   ///< half of what TCP receives at once
+constexpr int64_t most_eager = 64 << 10;    ///< is copied while a cache still has it
 constexpr int64_t least_alone = 8 << 10;    ///< shorter runs share a message
 constexpr int64_t most_together = 64 << 10;
 
