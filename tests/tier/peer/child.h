@@ -59,7 +59,11 @@ class Child {
     EXPECT_EQ(::write(in_, address.data(), size), static_cast<ssize_t>(size));
   }
   void kill() { end(SIGKILL); }
-  void stop() const { ::kill(pid_, SIGSTOP); }
+  /// It does nothing any more when this returns.
+  void stop() const {
+    ::kill(pid_, SIGSTOP);
+    ::waitpid(pid_, nullptr, WUNTRACED);
+  }
   /// Its exit status, once its input has ended; -1: a signal.
   int finish() { return end(0); }
 

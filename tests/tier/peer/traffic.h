@@ -47,12 +47,15 @@ class TrafficEnd {
   [[nodiscard]] RegionId region() const { return region_; }
   [[nodiscard]] int64_t faults() const { return faults_; }
   [[nodiscard]] int64_t checked() const { return checked_; }
+  /// Who sent the last message.
+  [[nodiscard]] PeerId last_peer() const { return last_peer_; }
 
   /// Checks what has been written here, and frees the slots.
   bool serve(std::set<uint32_t>* freed) {
     PeerMessage messages[16];
     const size_t count = transport_->receive(messages);
     for (const PeerMessage& message : std::span(messages).first(count)) {
+      last_peer_ = message.peer;
       Note note;
       if (message.bytes.size() != sizeof(note)) {
         ++faults_;
@@ -79,6 +82,7 @@ class TrafficEnd {
   std::vector<std::byte> memory_;
   std::unique_ptr<Transport> transport_;
   RegionId region_;
+  PeerId last_peer_;
   int64_t faults_ = 0, checked_ = 0;
 };
 
@@ -97,6 +101,7 @@ class Traffic {
     while (!end_.transport().remove_region(region_).is_ok()) end_.serve(nullptr);
   }
   [[nodiscard]] size_t pending() const { return pending_.size(); }
+  [[nodiscard]] int64_t begun() const { return begun_; }
   [[nodiscard]] int64_t done() const { return done_; }
   [[nodiscard]] int64_t failed() const { return failed_; }
   [[nodiscard]] int64_t faults() const { return faults_; }
@@ -129,6 +134,7 @@ class Traffic {
     const auto id = end_.transport().post(request);
     if (!id) return id.error().code() == Errc::busy;
     free_.erase(at);
+    ++begun_;
     pending_[*id] = {note, is_write};
     return true;
   }
@@ -172,7 +178,7 @@ class Traffic {
   uint32_t first_ = 0;
   std::set<uint32_t> free_;
   std::map<TransferId, Begun> pending_;
-  int64_t done_ = 0, failed_ = 0, faults_ = 0;
+  int64_t begun_ = 0, done_ = 0, failed_ = 0, faults_ = 0;
 };
 
 }  // namespace folio::test

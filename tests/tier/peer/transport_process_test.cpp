@@ -2,16 +2,23 @@
 /// tests/tier/peer/transport_process_test.cpp: transports between processes, which are killed.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <iterator>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "support/sanitized.h"
 #include "tier/peer/child.h"
 #include "tier/peer/traffic.h"
 #include "tier/peer/transport_helpers.h"
 
 namespace folio::test {
 namespace {
+
+/// Of each of two tests over each of two transports: 200 kills in all.
+constexpr int rounds = is_sanitized ? 12 : 50;
 
 class BetweenProcesses : public ::testing::TestWithParam<TransportKind> {
  protected:
@@ -59,13 +66,19 @@ TEST_P(BetweenProcesses, three_ends_move_only_right_bytes) {
   EXPECT_EQ(two.finish(), 0);
 }
 
+/// Files that are open: a process that forgets what it had of dead peers has more and more.
+int64_t open_files() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return std::distance(begin(files), end(files));
+}
+
 /// A child is killed while this end writes to and reads from it.
 TEST_P(BetweenProcesses, transfers_end_when_who_is_asked_is_killed) {
-  const uint64_t seed = fresh_seed();
-  Rng rng(seed);
+  Rng rng(fresh_seed());
   TrafficEnd end(make());
-  for (int round = 0; round < 12; ++round) {
-    Child child(peer(seed));
+  int64_t lost = 0, most_files = 0;
+  for (int round = 0; round < rounds; ++round) {
+    Child child(peer(rng.next()));
     const PeerId peer = end.transport().connect(child.address()).value();
     Traffic traffic(end, peer, 0, 32, rng.next());
     const int64_t calls = rng.between(1, 300);
@@ -81,19 +94,22 @@ TEST_P(BetweenProcesses, transfers_end_when_who_is_asked_is_killed) {
       end.serve(nullptr);
       return end.transport().peer_state(peer).value() == PeerState::lost && traffic.pending() == 0;
     })) << round;
-    EXPECT_EQ(traffic.faults() + end.faults(), 0);
+    EXPECT_EQ(traffic.faults() + end.faults(), 0) << round;
+    EXPECT_EQ(traffic.done() + traffic.failed(), traffic.begun()) << round;
     EXPECT_FALSE(end.transport().last_fault().is_ok());
-    EXPECT_TRUE(end.transport().disconnect(peer).is_ok());
+    if (end.transport().disconnect(peer).is_ok()) ++lost;
+    if (round == 2) most_files = open_files();
   }  // and the region that was touched can be removed: Traffic waits for that
+  EXPECT_EQ(lost, rounds) << "every loss is told";
+  EXPECT_TRUE(comes_true([&] { return open_files() <= most_files; }));
 }
 
 /// Children are killed while they write to and read from this end; what they say is right.
 TEST_P(BetweenProcesses, memory_is_free_again_when_who_asked_is_killed) {
-  const uint64_t seed = fresh_seed();
-  Rng rng(seed);
+  Rng rng(fresh_seed());
   TrafficEnd end(make());
-  int64_t checked = 0;
-  for (int round = 0; round < 12; ++round) {
+  int64_t checked = 0, most_files = 0;
+  for (int round = 0; round < rounds; ++round) {
     Child child(peer(rng.next(), 0, 64));
     (void)child.address();
     child.tell(end.transport().address().value());
@@ -102,14 +118,20 @@ TEST_P(BetweenProcesses, memory_is_free_again_when_who_asked_is_killed) {
       end.serve(nullptr);
       return end.checked() >= wanted;
     })) << round;
+    const PeerId peer = end.last_peer();
     child.kill();
+    EXPECT_TRUE(comes_true([&] {
+      end.serve(nullptr);
+      return end.transport().peer_state(peer).value() == PeerState::lost;
+    })) << round;
     while (end.serve(nullptr)) {}
     checked = end.checked();
     EXPECT_EQ(end.faults(), 0) << round;
+    if (round == 2) most_files = open_files();
   }
   EXPECT_TRUE(comes_true([&] {
     end.serve(nullptr);
-    return end.transport().remove_region(end.region()).is_ok();
+    return end.transport().remove_region(end.region()).is_ok() && open_files() <= most_files;
   }));
 }
 

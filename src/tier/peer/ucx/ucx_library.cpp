@@ -10,6 +10,8 @@
 namespace folio::inline v1::tier {
 namespace {
 
+constexpr const char* segment_setting = "UCX_TCP_RX_SEG_SIZE";
+
 struct Loaded {
   UcxLibrary library;
   std::string fault;
@@ -19,6 +21,8 @@ Loaded load() {
   Loaded loaded;
   // it would take over the process's handlers of SIGSEGV and others, to print where it was
   ::setenv("UCX_HANDLE_ERRORS", "none", 0);
+  // a message that is received at once is not put together first; 64k is the default
+  ::setenv(segment_setting, "512k", 0);
   void* const handle = ::dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     loaded.fault = ::dlerror();
@@ -46,6 +50,7 @@ Loaded load() {
   find("ucp_ep_create", &l.ep_create);
   find("ucp_ep_close_nbx", &l.ep_close_nbx);
   find("ucp_ep_flush_nbx", &l.ep_flush_nbx);
+  find("ucp_ep_print_info", &l.ep_print_info);
   find("ucp_am_send_nbx", &l.am_send_nbx);
   find("ucp_am_recv_data_nbx", &l.am_recv_data_nbx);
   find("ucp_request_check_status", &l.request_check_status);
@@ -55,6 +60,11 @@ Loaded load() {
 }
 
 }  // namespace
+
+std::string_view tcp_segment() noexcept {
+  const char* const text = ::getenv(segment_setting);
+  return text == nullptr ? "" : text;
+}
 
 Result<const UcxLibrary*> load_ucx() noexcept {
   try {

@@ -6,6 +6,8 @@
 
 #include <ucp/api/ucp.h>
 
+#include <string_view>
+
 #include "folio/core/status.h"
 
 namespace folio::inline v1::tier {
@@ -27,12 +29,17 @@ struct UcxLibrary {
   decltype(&::ucp_ep_create) ep_create = nullptr;
   decltype(&::ucp_ep_close_nbx) ep_close_nbx = nullptr;
   decltype(&::ucp_ep_flush_nbx) ep_flush_nbx = nullptr;
+  decltype(&::ucp_ep_print_info) ep_print_info = nullptr;
   decltype(&::ucp_am_send_nbx) am_send_nbx = nullptr;
   decltype(&::ucp_am_recv_data_nbx) am_recv_data_nbx = nullptr;
   decltype(&::ucp_request_check_status) request_check_status = nullptr;
   decltype(&::ucp_request_free) request_free = nullptr;
   decltype(&::ucs_status_string) status_string = nullptr;
 };
+
+/// What TCP receives at once, as UCX's settings say; UCX ends a process that is sent more, so both
+/// sides must have the same.
+[[nodiscard]] std::string_view tcp_segment() noexcept;
 
 /// The same for all, until the process ends. Errors: unsupported where it cannot be loaded
 [[nodiscard]] Result<const UcxLibrary*> load_ucx() noexcept;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tier/peer/ucx/ucx_links.cpp: links to peers, and the frames that go over them.
 #include <cstring>
+#include <string_view>
 #include <utility>
 
+#include "tier/peer/bytes.h"
 #include "tier/peer/ucx/ucx_wire.h"
 
 namespace folio::inline v1::tier {
@@ -21,11 +23,18 @@ UcxWire::Link* UcxWire::link_to(PeerId peer) noexcept {
   return nullptr;
 }
 
-Status UcxWire::open_endpoint(Link& link, std::span<const std::byte> endpoint) noexcept {
+Status UcxWire::open_endpoint(Link& link, std::span<const std::byte> endpoint) {
+  ByteReader reader(endpoint);
+  const auto segment = reader.get_all<char>();
+  const auto address = reader.get_all<std::byte>();
+  if (!reader.is_at_end()) return protocol_fault("its address is of no worker");
+  if (const std::string_view theirs(segment.data(), segment.size()); theirs != tcp_segment())
+    return fail(Errc::io, "Transport: a peer has UCX_TCP_RX_SEG_SIZE={}, expected {} as here",
+                theirs, tcp_segment());
   ucp_ep_params_t params = {};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = reinterpret_cast<const ucp_address_t*>(endpoint.data());
+  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {.cb = &on_error, .arg = this};
   const ucs_status_t status = ucx_.ep_create(worker_, &params, &link.ep);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tier/peer/ucx/ucx_wire.cpp: the worker and what it tells; links are in ucx_links.cpp, transfers
-/// in ucx_flows.cpp.
+/// in ucx_flows.cpp, their bytes in ucx_bytes.cpp.
 #include "tier/peer/ucx/ucx_wire.h"
 
 #include <poll.h>
@@ -12,6 +12,7 @@
 
 #include "folio/tier/transports.h"
 #include "tier/peer/booked_transport.h"
+#include "tier/peer/bytes.h"
 
 namespace folio::inline v1::tier {
 
@@ -65,8 +66,10 @@ Status UcxWire::open(std::string_view transports) {
   if (status == UCS_OK) status = ucx_.worker_get_efd(worker_, &worker_fd_);
   if (status == UCS_OK) status = ucx_.worker_get_address(worker_, &address, &bytes);
   if (status != UCS_OK) return fault("it cannot be set up", status);
-  const auto* const first = reinterpret_cast<const std::byte*>(address);
-  address_.assign(first, first + bytes);
+  ByteWriter writer;
+  writer.put_all(std::span<const char>(tcp_segment()));
+  writer.put_all(std::span(reinterpret_cast<const std::byte*>(address), bytes));
+  address_ = std::move(writer.bytes());
   ucx_.worker_release_address(worker_, address);
   return waker_.get() >= 0 ? Status() : fail(Errc::io, "Transport: the system gives no event");
 }

@@ -33,7 +33,12 @@ namespace folio::inline v1::tier {
 
 class UcxWire final : public Wire {
  public:
-  UcxWire(Book& book, const UcxLibrary& ucx) noexcept : book_(book), ucx_(ucx) {}
+  /// How bytes go: UCX's rendezvous writes into the receiver's memory where it has a way for that,
+  /// and sends it piece by piece with twice the messages where it has none.
+  enum class Way : uint8_t { unknown, rendezvous, eager };
+  /// `way` of all links; unknown: as each of them is
+  UcxWire(Book& book, const UcxLibrary& ucx, Way way = Way::unknown) noexcept
+      : book_(book), ucx_(ucx), way_(way) {}
   /// Before all others. Errors: io
   [[nodiscard]] Status open(std::string_view transports);
   ~UcxWire() override;
@@ -103,6 +108,7 @@ class UcxWire final : public Wire {
     std::map<uint64_t, std::vector<std::byte>> early;  ///< frames behind one that is missing
     std::map<FlowKey, Flow> flows;
     std::deque<FlowKey> sources;  ///< with bytes to be sent
+    Way way = Way::unknown;       ///< until there are bytes to be sent
     uint32_t operations = 0;      ///< of UCX, that have not ended
     uint32_t sends = 0;           ///< among them, of data
     bool has_heard = false;       ///< bytes, since it said something itself
@@ -144,7 +150,7 @@ class UcxWire final : public Wire {
   // ucx_links.cpp: links and frames.
   [[nodiscard]] Link* find(uint64_t connection) noexcept;
   [[nodiscard]] Link* link_to(PeerId peer) noexcept;
-  [[nodiscard]] Status open_endpoint(Link& link, std::span<const std::byte> endpoint) noexcept;
+  [[nodiscard]] Status open_endpoint(Link& link, std::span<const std::byte> endpoint);
   void put(Link& link, const Frame& frame, int64_t message_bytes = 0);
   void put_now(Link& link, const Frame& frame, int64_t message_bytes);
   void take(Arrived arrived) noexcept;
@@ -169,21 +175,26 @@ class UcxWire final : public Wire {
   /// Whether it is over, and what is to be said then.
   [[nodiscard]] Status settle(Link& link, FlowKey key);
   void erase(Link& link, FlowKey key) noexcept;
+
+  // ucx_bytes.cpp: what transfers move.
   /// Hands bytes to UCX as long as it takes them; whether there were any.
   bool pump(Link& link) noexcept;
+  [[nodiscard]] Way way_of(const Link& link) const noexcept;
   [[nodiscard]] Status send_some(Link& link, FlowKey key, Flow& flow);
   [[nodiscard]] ucs_status_t receive(Link& link, const DataHeader& header, void* data, size_t bytes,
                                      bool is_descriptor) noexcept;
   void ended(Operation& operation, ucs_status_t status) noexcept;
   /// What `ucp_..._nbx` returned for an operation.
   void started(std::unique_ptr<Operation> operation, ucs_status_ptr_t request) noexcept;
+
   [[nodiscard]] Status fault(const char* what, ucs_status_t status) const noexcept;
 
   Book& book_;
   const UcxLibrary& ucx_;
+  const Way way_;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
-  std::vector<std::byte> address_;
+  std::vector<std::byte> address_;  ///< the TCP segment it expects, and UCX's
   int worker_fd_ = -1;
   Waker waker_;
   std::list<Link> links_;
@@ -198,6 +209,10 @@ void UcxWire::guard(Link& link, Call call) noexcept {
   } catch (const std::bad_alloc&) {
     fail_link(link, fail(Errc::out_of_memory, "Transport: no memory for a peer"));
   }
+}
+
+[[nodiscard]] inline Status protocol_fault(const char* what) {
+  return fail(Errc::io, "Transport: a peer breaks the protocol: {}", what);
 }
 
 }  // namespace folio::inline v1::tier
