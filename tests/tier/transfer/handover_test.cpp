@@ -398,9 +398,11 @@ TEST_P(Handovers, are_late_where_the_other_end_is_silent) {
   const Tokens tokens = random_tokens(rng, 40);
   const SequenceId id = a.admit(tokens).value().id;
   const HandoverId h = a.sender.begin(peer(a, b), 1, id, tokens).value();
-  a.sender.poll(5000);
+  now = 1'000'000;  // the clock of the first poll may be any
+  a.sender.poll(now);
+  a.sender.poll(now + 5000);
   EXPECT_EQ(a.sender.figures().handovers, 1);
-  a.sender.poll(10'001);  // the receiver has not been polled
+  a.sender.poll(now + 10'001);  // the receiver has not been polled
   HandoverEnd end[1];
   ASSERT_EQ(a.sender.take_ends(end), 1U);
   EXPECT_EQ(end[0].outcome, HandoverOutcome::late);
@@ -411,7 +413,7 @@ TEST_P(Handovers, are_late_where_the_other_end_is_silent) {
     a.sender.poll(now), b.receiver.poll(now);
     return b.receiver.figures().handovers == 1;
   }));
-  b.receiver.poll(20'000);  // this sender computes for too long
+  b.receiver.poll(now + 20'000);  // this sender computes for too long
   EXPECT_EQ(b.receiver.figures().sequences, 0);
   EXPECT_EQ(b.receiver.figures().pinned_pages, 10);
   EXPECT_NE(silent, h);
