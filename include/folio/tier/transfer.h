@@ -186,7 +186,7 @@ struct HandoverReceiverFigures {
   int64_t direct_pieces = 0, staged_pieces = 0, bytes = 0;
   int64_t corrupt_pieces = 0;    ///< of another checksum than their sender's
   int64_t refused_messages = 0;  ///< that no sender sends: damaged, or out of all order
-  int64_t late_messages = 0;     ///< of handovers that have ended
+  int64_t late_messages = 0;     ///< of handovers that have ended, or of peers that are lost
   int64_t refused_peers = 0, lost_peers = 0;
   int64_t handovers = 0, sequences = 0, used_slots = 0, pinned_pages = 0;  ///< now
 };

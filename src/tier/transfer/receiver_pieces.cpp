@@ -70,7 +70,12 @@ void HandoverReceiver::State::take(const PeerMessage& message) {
     const auto hello = decode<Hello>(message.bytes);
     if (hello && peer == peers.end()) return take(message.peer, *hello);
   }
-  if (peer == peers.end()) return refuse_message(message.peer, "no hello");
+  if (peer == peers.end()) {
+    const Result<PeerState> state = transport.peer_state(message.peer);
+    if (state && *state != PeerState::lost) return refuse_message(message.peer, "no hello");
+    ++figures.late_messages;  // was under way when it was lost or cut off
+    return;
+  }
   if (peer->second.is_refused) return;  // what was under way meanwhile
   if (kind == Kind::announce) {
     if (auto announce = decode<Announce>(message.bytes)) return take(message.peer, *announce);
