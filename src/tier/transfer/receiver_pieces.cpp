@@ -249,6 +249,19 @@ Status HandoverReceiver::State::convert(const Peer& peer, const Incoming& sequen
   return copy_slots({&from, 1}, {&to, 1}, copies, options.executor);
 }
 
+int32_t HandoverReceiver::State::layers_ready(const Incoming& sequence) const {
+  for (size_t layer = 0; layer < planes.size(); ++layer) {
+    int32_t heads = 0;
+    for (const PartId& id : sequence.parts) {
+      const Part& part = parts.at(id);
+      if (part.landed[layer] == part.end_page - part.first_page)
+        heads += peers.at(id.first).heads.count;
+    }
+    if (heads != geometry.num_heads) return static_cast<int32_t>(layer);
+  }
+  return geometry.num_layers;
+}
+
 void HandoverReceiver::State::take(PartId id, Part& part, const Landed& landed) {
   const Peer& peer = peers.at(id.first);
   const Incoming& sequence = sequences.at(part.request);
@@ -271,6 +284,7 @@ void HandoverReceiver::State::take(PartId id, Part& part, const Landed& landed) 
     }
     part.has_landed[landed.layer * pages + piece.page - static_cast<uint32_t>(part.first_page)] =
         true;
+    ++part.landed[landed.layer];
     --part.open_pieces;
     ++(peer.is_direct ? figures.direct_pieces : figures.staged_pieces);
   }
