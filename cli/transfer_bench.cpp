@@ -12,12 +12,14 @@
 #include <csignal>
 #include <cstring>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
 #include <thread>
 #include <vector>
 
 #include "folio/tier/transports.h"
+#include "output_file.h"
 
 namespace folio::cli {
 namespace {
@@ -138,7 +140,8 @@ class Bench {
     return {};
   }
 
-  Status measure(TransferDirection direction, const char* name) {
+  /// Prints a line, and adds to `figures`.
+  Status measure(TransferDirection direction, const char* name, nlohmann::ordered_json& figures) {
     const bool is_write = direction == TransferDirection::write;
     if (is_write) {
       fill(memory_, 0, options_);
@@ -160,6 +163,7 @@ class Bench {
     const double bytes = static_cast<double>(memory_.size()) * static_cast<double>(options_.rounds);
     fmt::print("{:6} {:8} pages of {:9} bytes, {} transfers: {:7.3f} GB/s, bytes are right\n", name,
                options_.pages, options_.page_bytes, options_.rounds, bytes / seconds * 1e-9);
+    figures[name] = {{"seconds", seconds}, {"bytes_per_second", bytes / seconds}};
     return {};
   }
 
@@ -210,31 +214,39 @@ class Bench {
   PeerId peer_;
 };
 
-Status run(const TransferBenchOptions& options, int in) {
+Status run(const TransferBenchOptions& options, int in, nlohmann::ordered_json& figures) {
   const std::vector<std::byte> address = read_address(in);
   auto transport = make(options);
   if (!transport) return transport.error();
   if (address.empty()) return fail(Errc::io, "the other process has ended");
   Bench bench(options, std::move(*transport));
   if (Status s = bench.open(address); !s.is_ok()) return s;
-  if (Status s = bench.measure(TransferDirection::write, "write"); !s.is_ok()) return s;
-  return bench.measure(TransferDirection::read, "read");
+  figures = {{"transport", options.transport},
+             {"page_bytes", options.page_bytes},
+             {"pages", options.pages},
+             {"transfers", options.rounds}};
+  if (Status s = bench.measure(TransferDirection::write, "write", figures); !s.is_ok()) return s;
+  return bench.measure(TransferDirection::read, "read", figures);
 }
 
 }  // namespace
 
 Status transfer_bench(const TransferBenchOptions& options) {
+  OutputFile file("--json");
+  if (Status s = file.open(options.json); !s.is_ok()) return s;
   int pipe[2];
   if (::pipe(pipe) != 0) return fail(Errc::io, "the system gives no pipe");
   const pid_t child = ::fork();  // before there are threads
   if (child == 0) serve(options, pipe[1]);
   ::close(pipe[1]);
-  Status status = run(options, pipe[0]);
+  nlohmann::ordered_json figures;
+  Status status = run(options, pipe[0], figures);
   ::close(pipe[0]);
   if (child > 0) {
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
   }
+  if (status.is_ok() && file.is_open()) status = file.write(figures.dump(1) + "\n");
   return status;
 }
 

@@ -18,6 +18,7 @@ void add_transfer_bench_options(CLI::App& app, TransferBenchOptions& options) {
   app.add_option("--rounds", options.rounds, "Transfers, one after another")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  app.add_option("--json", options.json, "Write the figures to this file");
 }
 
 }  // namespace folio::cli

@@ -7,7 +7,7 @@
 /// Until then no page there is findable: the receiver has whole sequences or nothing of them.
 ///
 ///   sender:    begin -> push (each layer of each chunk) -> finish, poll -> take_ends
-///   receiver:  poll -> take
+///   receiver:  poll -> take; arriving, to begin with the first layers while others come
 ///
 /// The two ends may differ in page size, element type and scales, and each may have a part of the
 /// heads: what differs lands in *staging slots* of the receiver and is copied from there
@@ -178,6 +178,18 @@ struct ReceivedSequence {
   int32_t cached_tokens = 0;         ///< of `tokens`: did not have to come
 };
 
+/// A sequence that is coming. Its pages are reserved for `id` in the pool, which has not committed
+/// its tokens.
+struct ArrivingSequence {
+  uint64_t request = 0;
+  SequenceId id;                         ///< the receiver's: to be read, not to be changed
+  std::span<const TokenId> tokens = {};  ///< until the receiver's next call that is not const
+  int32_t cached_tokens = 0;
+  /// Leading layers whose K/V of all tokens and heads are in the pages, checked. Work that begins
+  /// early is void, and to be done again, where the handover fails.
+  int32_t layers_ready = 0;
+};
+
 struct HandoverReceiverFigures {
   int64_t announced = 0;  ///< by senders, as all below but `committed`
   int64_t accepted = 0, refused = 0, busy = 0;
@@ -186,7 +198,7 @@ struct HandoverReceiverFigures {
   int64_t direct_pieces = 0, staged_pieces = 0, bytes = 0;
   int64_t corrupt_pieces = 0;    ///< of another checksum than their sender's
   int64_t refused_messages = 0;  ///< that no sender sends: damaged, or out of all order
-  int64_t late_messages = 0;     ///< of handovers that have ended
+  int64_t late_messages = 0;     ///< of handovers that have ended, or of peers that are lost
   int64_t refused_peers = 0, lost_peers = 0;
   int64_t handovers = 0, sequences = 0, used_slots = 0, pinned_pages = 0;  ///< now
 };
@@ -210,6 +222,8 @@ class FOLIO_EXPORT HandoverReceiver {
   /// Moves sequences out, in the order in which they were committed; from then on they are the
   /// caller's. Returns how many.
   [[nodiscard]] size_t take(std::span<ReceivedSequence> sequences) noexcept;
+  /// What is on its way, in the order of requests; returns how many.
+  [[nodiscard]] size_t arriving(std::span<ArrivingSequence> sequences) const noexcept;
   /// Ends all handovers of a request; nothing if there is none.
   void cancel(uint64_t request) noexcept;
   [[nodiscard]] HandoverReceiverFigures figures() const noexcept;

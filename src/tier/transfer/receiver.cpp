@@ -137,6 +137,7 @@ void HandoverReceiver::State::take(PeerId from, Announce& announce) {
   part.end_page = (static_cast<int32_t>(announce.tokens.size()) + page_size - 1) / page_size;
   part.open_pieces = int64_t{part.end_page - part.first_page} * geometry.num_layers;
   part.has_landed.assign(static_cast<size_t>(part.open_pieces), false);
+  part.landed.assign(planes.size(), 0);
   Accept accept{.id = announce.id, .cached_tokens = static_cast<uint32_t>(sequence.cached_tokens)};
   if (peer.is_direct) accept.pages = sequence.pages;
   sequence.parts.emplace_back(from, announce.id);
@@ -374,6 +375,19 @@ size_t HandoverReceiver::take(std::span<ReceivedSequence> sequences) noexcept {
   for (ReceivedSequence& sequence : sequences.first(count)) {
     sequence = std::move(state_->received.front());
     state_->received.pop_front();
+  }
+  return count;
+}
+
+size_t HandoverReceiver::arriving(std::span<ArrivingSequence> sequences) const noexcept {
+  size_t count = 0;
+  for (const auto& [request, sequence] : state_->sequences) {
+    if (count == sequences.size()) break;
+    sequences[count++] = {.request = request,
+                          .id = sequence.id,
+                          .tokens = sequence.tokens,
+                          .cached_tokens = sequence.cached_tokens,
+                          .layers_ready = state_->layers_ready(sequence)};
   }
   return count;
 }

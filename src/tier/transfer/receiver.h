@@ -54,6 +54,7 @@ struct HandoverReceiver::State {
     std::shared_ptr<Pins> pins = {};       ///< if direct
     int32_t first_page = 0, end_page = 0;  ///< of the sender
     std::vector<bool> has_landed = {};     ///< by layer and page
+    std::vector<int32_t> landed = {};      ///< pieces, by layer
     int64_t open_pieces = 0;
     uint32_t wanted_slots = 0, got_slots = 0;
     std::set<uint32_t> slots = {};  ///< that it may write to
@@ -136,6 +137,9 @@ struct HandoverReceiver::State {
   [[nodiscard]] Status convert(const Peer& peer, const Incoming& sequence, uint32_t layer,
                                const tier::LandedPiece& piece);
   void give_slots();
+
+  /// Leading layers of which all has landed, of all heads.
+  [[nodiscard]] int32_t layers_ready(const Incoming& sequence) const;
 
   // Ends.
   void commit_if_whole(uint64_t request);

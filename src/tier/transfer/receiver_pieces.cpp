@@ -70,7 +70,12 @@ void HandoverReceiver::State::take(const PeerMessage& message) {
     const auto hello = decode<Hello>(message.bytes);
     if (hello && peer == peers.end()) return take(message.peer, *hello);
   }
-  if (peer == peers.end()) return refuse_message(message.peer, "no hello");
+  if (peer == peers.end()) {
+    const Result<PeerState> state = transport.peer_state(message.peer);
+    if (state && *state != PeerState::lost) return refuse_message(message.peer, "no hello");
+    ++figures.late_messages;  // was under way when it was lost or cut off
+    return;
+  }
   if (peer->second.is_refused) return;  // what was under way meanwhile
   if (kind == Kind::announce) {
     if (auto announce = decode<Announce>(message.bytes)) return take(message.peer, *announce);
@@ -244,6 +249,19 @@ Status HandoverReceiver::State::convert(const Peer& peer, const Incoming& sequen
   return copy_slots({&from, 1}, {&to, 1}, copies, options.executor);
 }
 
+int32_t HandoverReceiver::State::layers_ready(const Incoming& sequence) const {
+  for (size_t layer = 0; layer < planes.size(); ++layer) {
+    int32_t heads = 0;
+    for (const PartId& id : sequence.parts) {
+      const Part& part = parts.at(id);
+      if (part.landed[layer] == part.end_page - part.first_page)
+        heads += peers.at(id.first).heads.count;
+    }
+    if (heads != geometry.num_heads) return static_cast<int32_t>(layer);
+  }
+  return geometry.num_layers;
+}
+
 void HandoverReceiver::State::take(PartId id, Part& part, const Landed& landed) {
   const Peer& peer = peers.at(id.first);
   const Incoming& sequence = sequences.at(part.request);
@@ -266,6 +284,7 @@ void HandoverReceiver::State::take(PartId id, Part& part, const Landed& landed) 
     }
     part.has_landed[landed.layer * pages + piece.page - static_cast<uint32_t>(part.first_page)] =
         true;
+    ++part.landed[landed.layer];
     --part.open_pieces;
     ++(peer.is_direct ? figures.direct_pieces : figures.staged_pieces);
   }

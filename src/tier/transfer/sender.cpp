@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 namespace folio::inline v1 {
 
@@ -404,6 +405,8 @@ void HandoverSender::cancel(HandoverId id) noexcept {
 
 void HandoverSender::poll(int64_t now_ms) noexcept {
   state_->now_ms = std::max(state_->now_ms, now_ms);
+  if (!std::exchange(state_->is_timed, true))  // what began before could not know the time
+    for (auto& [id, h] : state_->handovers) h.heard_ms = state_->now_ms;
   try {
     state_->poll();
   } catch (const std::bad_alloc&) {  // what was to be done is late

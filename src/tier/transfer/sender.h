@@ -83,6 +83,7 @@ struct HandoverSender::State {
   std::deque<HandoverEnd> ends;
   uint64_t next_id = 1;
   int64_t now_ms = 0;
+  bool is_timed = false;  ///< since the first `poll`
   HandoverSenderFigures figures = {};
 
   State(const HandoverSenderOptions& given, const tier::Geometry& own,

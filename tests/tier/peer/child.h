@@ -58,7 +58,8 @@ class Child {
     EXPECT_EQ(::write(in_, &size, sizeof(size)), static_cast<ssize_t>(sizeof(size)));
     EXPECT_EQ(::write(in_, address.data(), size), static_cast<ssize_t>(size));
   }
-  void kill() { end(SIGKILL); }
+  /// Returns how it has ended, as `finish`.
+  int kill() { return end(SIGKILL); }
   /// It does nothing any more when this returns.
   void stop() const {
     ::kill(pid_, SIGSTOP);
@@ -66,6 +67,11 @@ class Child {
   }
   /// Its exit status, once its input has ended; -1: a signal.
   int finish() { return end(0); }
+  /// By itself.
+  [[nodiscard]] bool has_ended() {
+    if (!has_status_) has_status_ = ::waitpid(pid_, &status_, WNOHANG) == pid_;
+    return has_status_;
+  }
 
  private:
   bool read_all(void* to, size_t bytes) const {
@@ -81,14 +87,15 @@ class Child {
   int end(int signal) {
     if (pid_ <= 0) return -1;
     ::close(in_);
-    if (signal != 0) ::kill(pid_, signal);
-    int status = 0;
-    ::waitpid(pid_, &status, 0);
+    if (signal != 0 && !has_status_) ::kill(pid_, signal);
+    if (!has_status_) ::waitpid(pid_, &status_, 0);
     pid_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
   }
 
   pid_t pid_ = -1;
+  bool has_status_ = false;
+  int status_ = 0;
   int in_ = -1, out_ = -1;
 };
 

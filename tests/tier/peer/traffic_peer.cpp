@@ -3,57 +3,28 @@
 /// SEED FIRST COUNT`. Says its address on standard output; connects to the addresses that come on
 /// standard input, and writes to and reads from slots [FIRST, FIRST + COUNT) of each. Ends with
 /// standard input: 0, or 1 if any byte was wrong.
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <string>
 
+#include "tier/peer/child_side.h"
 #include "tier/peer/traffic.h"
-#include "tier/peer/transport_helpers.h"
 
 namespace folio::test {
 namespace {
 
-bool read_all(int fd, void* to, size_t bytes) {
-  auto* at = static_cast<char*>(to);
-  while (bytes > 0) {
-    const ssize_t got = ::read(fd, at, bytes);
-    if (got <= 0) return false;
-    at += got;
-    bytes -= static_cast<size_t>(got);
-  }
-  return true;
-}
-
-bool has_input() {
-  pollfd entry{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-  return ::poll(&entry, 1, 0) > 0;
-}
-
 int run(const std::string& kind, uint64_t seed, uint32_t first, uint32_t count) {
-  std::unique_ptr<Transport> transport;
-  for (const TransportKind& k : transport_kinds())
-    if (k.name == kind) transport = k.make({}).value();
-  TrafficEnd end(std::move(transport));
-  const std::vector<std::byte> address = end.transport().address().value();
-  const uint64_t size = address.size();
-  if (::write(STDOUT_FILENO, &size, sizeof(size)) != sizeof(size) ||
-      ::write(STDOUT_FILENO, address.data(), size) != static_cast<ssize_t>(size))
-    return 2;
+  TrafficEnd end(make_transport(kind));
+  if (!say_address(end.transport())) return 2;
   std::deque<Traffic> traffics;
   for (;;) {
     if (has_input()) {
-      uint64_t bytes = 0;
-      if (!read_all(STDIN_FILENO, &bytes, sizeof(bytes))) break;
-      std::vector<std::byte> other(bytes);
-      if (!read_all(STDIN_FILENO, other.data(), bytes)) break;
-      traffics.emplace_back(end, end.transport().connect(other).value(), first, count, seed);
+      const auto other = read_address();
+      if (!other) break;
+      traffics.emplace_back(end, end.transport().connect(*other).value(), first, count, seed);
     }
     std::set<uint32_t> freed;
     bool is_busy = end.serve(&freed);
@@ -77,7 +48,7 @@ int run(const std::string& kind, uint64_t seed, uint32_t first, uint32_t count) 
 }  // namespace folio::test
 
 int main(int argc, char** argv) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  folio::test::die_with_parent();
   if (argc != 5) return 2;
   const auto number = [&](int i) { return static_cast<uint32_t>(std::atoi(argv[i])); };
   return folio::test::run(argv[1], number(2), number(3), number(4));

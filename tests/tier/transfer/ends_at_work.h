@@ -36,6 +36,7 @@ class Prefiller {
       ++ended[static_cast<size_t>(end.outcome)];
       const auto at = std::ranges::find(work_, end.id, &Work::handover);
       ASSERT_NE(at, work_.end()) << "twice";
+      faults += end_.count_wrong(at->id, at->tokens, 0, at->done);
       end_.pool.release(at->id).or_throw();
       work_.erase(at);
     }
@@ -45,6 +46,7 @@ class Prefiller {
   [[nodiscard]] uint64_t some_request() { return work_.empty() ? 0 : rng_.pick(work_).request; }
 
   int64_t ended[num_handover_outcomes] = {};
+  int64_t faults = 0;
 
  private:
   struct Work {
@@ -110,6 +112,10 @@ class Decoder {
     if (!got.tokens.empty()) {
       ++taken;
       look_at(got);
+      const int32_t page_size = end_.spec.page_size;
+      committed_pages +=
+          static_cast<int32_t>(got.tokens.size()) / page_size - got.cached_tokens / page_size;
+      if (known_.size() < max_known) known_.push_back(got.tokens);
       kept_.push_back(std::move(got));
     }
     if (kept_.size() > max_kept || (got.tokens.empty() && ++idle_steps_ % 64 == 0)) release_one();
@@ -117,11 +123,22 @@ class Decoder {
   void release_all() {
     while (!kept_.empty()) release_one();
   }
+  /// What of the sequences that have come is findable is right.
+  void look_again() {
+    for (const Tokens& tokens : known_) {
+      const Result<Admission> a = end_.pool.admit(tokens);
+      if (!a) continue;
+      faults += end_.count_wrong(a->id, tokens, 0, a->cached_tokens);
+      end_.pool.release(a->id).or_throw();
+    }
+    known_.clear();
+  }
 
   int64_t faults = 0, taken = 0;
+  int64_t committed_pages = 0;  ///< full ones that were new, at most
 
  private:
-  static constexpr size_t max_kept = 3;
+  static constexpr size_t max_kept = 3, max_known = 16;
 
   void look_at(const ReceivedSequence& s) {
     const auto size = static_cast<int32_t>(s.tokens.size());
@@ -137,6 +154,7 @@ class Decoder {
 
   DecodeEnd& end_;
   std::deque<ReceivedSequence> kept_;
+  std::vector<Tokens> known_;
   int64_t idle_steps_ = 0;
 };
 

@@ -1,77 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/tier/transfer/handover_peer.cpp: the other process of the process tests: `handover_peer
-/// KIND ROLE SEED`. Says its address on standard output. As `decode` it takes what comes, as
-/// `prefill` it hands sequences over to the address that comes on standard input. Ends with
-/// standard input: 0, or 1 if any byte was wrong.
-#include <poll.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-
-#include <csignal>
+/// KIND ROLE SEED PAGE_SIZE DEED MESSAGE COUNT`. Says its address on standard output. As `decode`
+/// it takes what comes, as `prefill` it hands sequences over to the address that comes on standard
+/// input. Ends with standard input: 0, or 1 once any byte was wrong; or by a signal at the moment
+/// that the last three arguments tell.
 #include <cstdlib>
 #include <memory>
-#include <optional>
-#include <string>
+#include <string_view>
+#include <utility>
 
-#include "tier/peer/transport_helpers.h"
+#include "tier/peer/child_side.h"
 #include "tier/transfer/ends_at_work.h"
+#include "tier/transfer/mortal_transport.h"
 
 namespace folio::test {
 namespace {
 
-bool read_all(void* to, size_t bytes) {
-  auto* at = static_cast<char*>(to);
-  while (bytes > 0) {
-    const ssize_t got = ::read(STDIN_FILENO, at, bytes);
-    if (got <= 0) return false;
-    at += got;
-    bytes -= static_cast<size_t>(got);
-  }
-  return true;
-}
-bool has_input() {
-  pollfd entry{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-  return ::poll(&entry, 1, 0) > 0;
-}
-bool say_address(const Transport& transport) {
-  const std::vector<std::byte> address = transport.address().value();
-  const uint64_t size = address.size();
-  return ::write(STDOUT_FILENO, &size, sizeof(size)) == sizeof(size) &&
-         ::write(STDOUT_FILENO, address.data(), size) == static_cast<ssize_t>(size);
-}
-
-int decode(std::unique_ptr<Transport> transport) {
-  DecodeEnd end({.page_size = 8}, std::move(transport));
+int decode(std::unique_ptr<Transport> transport, int32_t page_size) {
+  DecodeEnd end({.page_size = page_size}, std::move(transport));
   if (!say_address(*end.transport)) return 2;
   Decoder decoder(end);
-  while (!has_input()) decoder.step(0);
+  while (!has_input() && decoder.faults == 0) decoder.step(0);
   decoder.release_all();
   return decoder.faults == 0 ? 0 : 1;
 }
 
-int prefill(std::unique_ptr<Transport> transport, uint64_t seed) {
-  PrefillEnd end({}, std::move(transport));
-  uint64_t bytes = 0;
-  if (!read_all(&bytes, sizeof(bytes))) return 2;
-  std::vector<std::byte> other(bytes);
-  if (!read_all(other.data(), bytes)) return 2;
-  Prefiller prefiller(end, end.transport->connect(other).value(), seed);
-  while (!has_input() && prefiller.step(0)) {}
-  return 0;
-}
-
-int run(const std::string& kind, const std::string& role, uint64_t seed) {
-  std::unique_ptr<Transport> transport;
-  for (const TransportKind& k : transport_kinds())
-    if (k.name == kind) transport = k.make({}).value();
-  return role == "decode" ? decode(std::move(transport)) : prefill(std::move(transport), seed);
+int prefill(std::unique_ptr<Transport> transport, int32_t page_size, uint64_t seed) {
+  PrefillEnd end({.page_size = page_size}, std::move(transport));
+  const auto other = read_address();
+  if (!other) return 2;
+  Prefiller prefiller(end, end.transport->connect(*other).value(), seed);
+  while (!has_input() && prefiller.faults == 0 && prefiller.step(0)) {}
+  return prefiller.faults == 0 ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace folio::test
 
 int main(int argc, char** argv) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (argc != 4) return 2;
-  return folio::test::run(argv[1], argv[2], static_cast<uint64_t>(std::atoll(argv[3])));
+  using namespace folio::test;
+  die_with_parent();
+  if (argc != 8) return 2;
+  const auto number = [&](int i) { return std::atoi(argv[i]); };
+  const Moment moment{.deed = static_cast<Moment::Deed>(number(5)),
+                      .kind = static_cast<folio::tier::Kind>(number(6)),
+                      .count = number(7)};
+  auto transport = std::make_unique<MortalTransport>(make_transport(argv[1]), moment);
+  return argv[2] == std::string_view("decode")
+             ? decode(std::move(transport), number(4))
+             : prefill(std::move(transport), number(4), static_cast<uint64_t>(number(3)));
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -239,6 +240,52 @@ TEST_P(Handovers, of_a_sequence_go_to_two_receivers_at_once) {
   expect_idle(from);
 }
 
+// ---- Layers
+
+TEST_P(Handovers, tell_which_layers_are_there_while_others_come) {
+  Rng rng(fresh_seed());
+  EndSpec lower{.num_heads = 2, .total_heads = 4}, upper = lower, whole = lower;
+  upper.first_head = 2, whole.num_heads = 4, whole.page_size = 8;
+  PrefillEnd a(lower, transport()), b(upper, transport());
+  DecodeEnd to(whole, transport());
+  const Tokens tokens = random_tokens(rng, 21);
+  ArrivingSequence arriving[2];
+  EXPECT_EQ(to.receiver.arriving(arriving), 0U);
+  std::map<PrefillEnd*, std::pair<SequenceId, HandoverId>> ways;
+  for (PrefillEnd* from : {&a, &b}) {
+    const SequenceId id = from->admit(tokens).value().id;
+    ways[from] = {id, from->sender.begin(peer(*from, to), 5, id, tokens).value()};
+  }
+  const auto land = [&](PrefillEnd& from, int32_t layer, int64_t pieces) {
+    from.compute(ways[&from].first, tokens, layer, 0, 21);
+    from.sender.push_layer(ways[&from].second, layer).or_throw();
+    EXPECT_TRUE(comes_true([&] {
+      a.sender.poll(0), b.sender.poll(0), to.receiver.poll(0);
+      return to.receiver.figures().staged_pieces == pieces;
+    }));
+    EXPECT_EQ(to.receiver.arriving(arriving), 1U);
+    return arriving[0].layers_ready;
+  };
+  EXPECT_EQ(land(a, 0, 6), 0) << "of half of the heads";
+  EXPECT_EQ(land(b, 1, 12), 0) << "not the first one";
+  EXPECT_EQ(land(b, 0, 18), 1);
+  EXPECT_EQ(arriving[0].request, 5U);
+  EXPECT_EQ(arriving[0].cached_tokens, 0);
+  EXPECT_TRUE(std::ranges::equal(arriving[0].tokens, tokens));
+  EXPECT_EQ(to.pool.length(arriving[0].id).value(), 0) << "not committed";
+  EXPECT_EQ(land(a, 1, 24), 2);
+  EXPECT_EQ(land(a, 2, 30), 2);
+  EXPECT_EQ(land(b, 2, 36), 3);
+  EXPECT_EQ(to.count_wrong(arriving[0].id, tokens, 0, 21), 0);
+  for (const auto& [from, way] : ways) from->sender.finish(way.second).or_throw();
+  EXPECT_TRUE(comes_true([&] {
+    a.sender.poll(0), b.sender.poll(0), to.receiver.poll(0);
+    return to.receiver.figures().committed == 1;
+  }));
+  EXPECT_EQ(to.receiver.arriving(arriving), 0U);
+  EXPECT_EQ(to.take().id, arriving[0].id);
+}
+
 // ---- Prefixes
 
 TEST_P(Handovers, leave_out_what_the_receiver_has) {
@@ -398,9 +445,11 @@ TEST_P(Handovers, are_late_where_the_other_end_is_silent) {
   const Tokens tokens = random_tokens(rng, 40);
   const SequenceId id = a.admit(tokens).value().id;
   const HandoverId h = a.sender.begin(peer(a, b), 1, id, tokens).value();
-  a.sender.poll(5000);
+  now = 1'000'000;  // the clock of the first poll may be any
+  a.sender.poll(now);
+  a.sender.poll(now + 5000);
   EXPECT_EQ(a.sender.figures().handovers, 1);
-  a.sender.poll(10'001);  // the receiver has not been polled
+  a.sender.poll(now + 10'001);  // the receiver has not been polled
   HandoverEnd end[1];
   ASSERT_EQ(a.sender.take_ends(end), 1U);
   EXPECT_EQ(end[0].outcome, HandoverOutcome::late);
@@ -411,7 +460,7 @@ TEST_P(Handovers, are_late_where_the_other_end_is_silent) {
     a.sender.poll(now), b.receiver.poll(now);
     return b.receiver.figures().handovers == 1;
   }));
-  b.receiver.poll(20'000);  // this sender computes for too long
+  b.receiver.poll(now + 20'000);  // this sender computes for too long
   EXPECT_EQ(b.receiver.figures().sequences, 0);
   EXPECT_EQ(b.receiver.figures().pinned_pages, 10);
   EXPECT_NE(silent, h);

@@ -1,26 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/tier/transfer/process_test.cpp: handovers between processes, of which either is killed.
+/// tests/tier/transfer/process_test.cpp: handovers between processes, of which either is killed:
+/// 200 times in all, at any time and at moments that are chosen. The other one goes on.
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <memory>
+#include <numeric>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "support/sanitized.h"
 #include "tier/peer/child.h"
 #include "tier/peer/transport_helpers.h"
 #include "tier/transfer/ends_at_work.h"
+#include "tier/transfer/mortal_transport.h"
 
 namespace folio::test {
 namespace {
 
-class HandoversBetweenProcesses : public ::testing::TestWithParam<TransportKind> {
+using Deed = Moment::Deed;
+using tier::Kind;
+
+constexpr int share = is_sanitized ? 4 : 1;
+
+/// When a process is killed; `count` is the most. The first ones: while the two connect.
+constexpr size_t first_late_moment = 2;
+constexpr Moment sender_moments[] = {
+    {Deed::before_send, Kind::hello, 1},    {Deed::after_send, Kind::announce, 4},
+    {Deed::on_receive, Kind::accept, 4},    {Deed::after_post, {}, 30},
+    {Deed::before_send, Kind::landed, 30},  {Deed::after_send, Kind::landed, 30},
+    {Deed::before_send, Kind::done, 4},     {Deed::after_send, Kind::done, 4},
+    {Deed::on_receive, Kind::committed, 4},
+};
+constexpr Moment receiver_moments[] = {
+    {Deed::before_send, Kind::welcome, 1},  {Deed::on_receive, Kind::announce, 4},
+    {Deed::after_send, Kind::accept, 4},    {Deed::on_receive, Kind::landed, 30},
+    {Deed::on_receive, Kind::done, 4},      {Deed::before_send, Kind::committed, 4},
+    {Deed::after_send, Kind::committed, 4},
+};
+
+class HandoversBetweenProcesses
+    : public ::testing::TestWithParam<std::tuple<TransportKind, int32_t>> {
  protected:
-  static std::vector<std::string> peer(const char* role, Rng& rng) {
-    return {FOLIO_HANDOVER_PEER, GetParam().name, role, std::to_string(rng.between(1, 1'000'000))};
+  [[nodiscard]] static const TransportKind& kind() { return std::get<0>(GetParam()); }
+  /// Of the receiver: the sender's, and pages are written to, or another.
+  [[nodiscard]] static int32_t page_size() { return std::get<1>(GetParam()); }
+  static constexpr int32_t sender_page_size = 4;
+
+  /// Of a test: 40 and 10, two tests, two page sizes. Connections of some take a while.
+  static int rounds() { return (kind().name == "shared_memory" ? 40 : 10) / share; }
+  static std::unique_ptr<Transport> make() { return kind().make({}).value(); }
+  static std::vector<std::string> peer(const char* role, Rng& rng, const Moment& moment = {}) {
+    const int32_t size = role == std::string("decode") ? page_size() : sender_page_size;
+    return {FOLIO_HANDOVER_PEER,
+            kind().name,
+            role,
+            std::to_string(rng.between(1, 1'000'000)),
+            std::to_string(size),
+            std::to_string(static_cast<int>(moment.deed)),
+            std::to_string(static_cast<int>(moment.kind)),
+            std::to_string(moment.count)};
   }
-  /// Connections of some take a while.
-  static int rounds() { return GetParam().name == "shared_memory" ? 10 : 3; }
-  static std::unique_ptr<Transport> make() { return GetParam().make({}).value(); }
+  /// Every third one: none, any time.
+  static Moment moment_of(int round, std::span<const Moment> moments, Rng& rng) {
+    if (round % 3 == 2) return {};
+    const auto number = static_cast<size_t>(round - round / 3);
+    if (!may_die_at_once()) moments = moments.subspan(first_late_moment);
+    Moment moment = moments[number % moments.size()];
+    moment.count = rng.between(1, moment.count) + (may_die_at_once() ? 0 : spared);
+    return moment;
+  }
+  /// UCX 1.13 aborts a process whose peer dies while the two connect ("got REP message").
+  [[nodiscard]] static bool may_die_at_once() { return kind().name == "shared_memory"; }
+  /// So many of what is counted pass before, where it may not.
+  static constexpr int spared = 1;
 };
 
 std::vector<TransportKind> kinds_between_processes() {
@@ -30,70 +85,123 @@ std::vector<TransportKind> kinds_between_processes() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, HandoversBetweenProcesses,
-                         ::testing::ValuesIn(kinds_between_processes()),
-                         [](const auto& kind) { return kind.param.name; });
+                         ::testing::Combine(::testing::ValuesIn(kinds_between_processes()),
+                                            ::testing::Values(4, 8)),
+                         [](const auto& way) {
+                           return std::get<0>(way.param).name +
+                                  (std::get<1>(way.param) == 4 ? "_direct" : "_staged");
+                         });
+
+/// Every announcement has ended, and is counted as what it ended as.
+void expect_counted(const HandoverReceiverFigures& f) {
+  EXPECT_EQ(f.announced, f.accepted + f.refused + f.busy);
+  EXPECT_EQ(f.accepted, f.committed + f.failed);
+  EXPECT_EQ(f.corrupt_pieces, 0);
+  EXPECT_EQ(f.refused_messages, 0);
+  EXPECT_EQ(f.refused_peers, 0);
+}
+void expect_counted(const HandoverSenderFigures& f) {
+  EXPECT_EQ(f.begun, std::accumulate(std::begin(f.ended), std::end(f.ended), int64_t{0}));
+  EXPECT_EQ(f.refused_messages, 0);
+}
 
 /// One receiver outlives all senders.
 TEST_P(HandoversBetweenProcesses, leave_nothing_of_senders_that_are_killed) {
   Rng rng(fresh_seed());
-  DecodeEnd to({.page_size = 8}, make());
+  DecodeEnd to({.page_size = page_size()}, make());
   Decoder decoder(to);
+  const auto figures = [&] { return to.receiver.figures(); };
   for (int round = 0; round < rounds(); ++round) {
-    Child child(peer("prefill", rng));
+    SCOPED_TRACE(round);
+    const Moment moment = moment_of(round, sender_moments, rng);
+    const HandoverReceiverFigures before = figures();
+    Child child(peer("prefill", rng, moment));
     child.tell(to.transport->address().value());
-    const int64_t before = to.receiver.figures().announced;
-    const int64_t more = rng.between(1, 20);
+    if (moment.deed == Deed::never) {
+      const int64_t wanted = before.announced + rng.between(1, 10);
+      const int64_t whole = before.committed + (may_die_at_once() ? 0 : spared);
+      ASSERT_TRUE(comes_true([&] {
+        decoder.step(0);
+        return figures().announced >= wanted && figures().committed >= whole;
+      }));
+      for (int64_t i = rng.between(0, 300); i > 0; --i) decoder.step(0);
+    } else {
+      ASSERT_TRUE(comes_true([&] {
+        decoder.step(0);
+        return child.has_ended();
+      }));
+    }
+    EXPECT_EQ(child.kill(), -1) << "it found a wrong byte";
+    // the first words of one that was killed may not have come: then it is not known
     ASSERT_TRUE(comes_true([&] {
       decoder.step(0);
-      return to.receiver.figures().announced >= before + more;
-    })) << round;
-    for (int64_t i = rng.between(0, 300); i > 0; --i) decoder.step(0);
-    child.kill();
-    ASSERT_TRUE(comes_true([&] {
-      decoder.step(0);
-      return to.receiver.figures().handovers == 0 &&
-             decoder.taken == to.receiver.figures().committed;
-    })) << round;
+      const bool is_known = figures().announced > before.announced;
+      return (!is_known || figures().lost_peers > before.lost_peers) && figures().handovers == 0 &&
+             decoder.taken == figures().committed;
+    }));
     decoder.release_all();
     expect_idle(to);
-    ASSERT_EQ(to.pool.stats().used_pages, 0) << round;
+    expect_counted(figures());
+    ASSERT_EQ(to.pool.stats().used_pages, 0);
+    EXPECT_LE(to.pool.stats().cached_pages, decoder.committed_pages)
+        << "pages of sequences that have not come";
+    decoder.look_again();
+    if (rng.chance(0.5)) continue;
+    to.pool.clear().or_throw();
+    decoder.committed_pages = 0;
   }
   EXPECT_EQ(decoder.faults, 0);
   EXPECT_GT(decoder.taken, 0);
+  EXPECT_GT(figures().failed, 0);
+  std::printf("[   totals ] %lld committed, %lld failed, %lld senders lost\n",
+              static_cast<long long>(figures().committed), static_cast<long long>(figures().failed),
+              static_cast<long long>(figures().lost_peers));
 }
 
 /// One sender outlives all receivers.
 TEST_P(HandoversBetweenProcesses, leave_nothing_at_the_sender_of_receivers_that_are_killed) {
   Rng rng(fresh_seed());
-  PrefillEnd from({}, make());
-  int64_t done = 0, lost = 0;
+  PrefillEnd from({.page_size = sender_page_size}, make());
   for (int round = 0; round < rounds(); ++round) {
-    Child child(peer("decode", rng));
+    SCOPED_TRACE(round);
+    const Moment moment = moment_of(round, receiver_moments, rng);
+    Child child(peer("decode", rng, moment));
     const PeerId to = from.transport->connect(child.address()).value();
     Prefiller prefiller(from, to, rng.next());
-    const int64_t wanted = rng.between(0, 20);
-    ASSERT_TRUE(comes_true([&] { return !prefiller.step(0) || prefiller.ended[0] >= wanted; }))
-        << round;
-    for (int64_t i = rng.between(0, 300); i > 0; --i) prefiller.step(0);
-    child.kill();
+    if (moment.deed == Deed::never) {
+      const int64_t wanted = rng.between(may_die_at_once() ? 0 : spared, 10);
+      ASSERT_TRUE(comes_true([&] { return !prefiller.step(0) || prefiller.ended[0] >= wanted; }));
+      for (int64_t i = rng.between(0, 300); i > 0; --i) prefiller.step(0);
+    } else {
+      ASSERT_TRUE(comes_true([&] {
+        prefiller.step(0);
+        return child.has_ended();
+      }));
+    }
+    EXPECT_EQ(child.kill(), -1) << "it found a wrong byte";
     ASSERT_TRUE(comes_true([&] {
       prefiller.look(0);
       return prefiller.is_idle();
-    })) << round;
+    }));
+    EXPECT_EQ(prefiller.faults, 0);
     expect_idle(from);
-    ASSERT_EQ(from.pool.stats().used_pages, 0) << round;
-    done += prefiller.ended[0];
-    lost += prefiller.ended[static_cast<size_t>(HandoverOutcome::lost)];
+    expect_counted(from.sender.figures());
+    ASSERT_EQ(from.pool.stats().used_pages, 0);
     static_cast<void>(from.transport->disconnect(to));
   }
-  EXPECT_GT(done, 0);
-  EXPECT_GT(lost, 0);
+  const HandoverSenderFigures figures = from.sender.figures();
+  EXPECT_GT(figures.ended[0], 0);
+  EXPECT_GT(figures.ended[static_cast<size_t>(HandoverOutcome::lost)], 0);
+  std::printf("[   totals ] %lld done, %lld lost of %lld\n",
+              static_cast<long long>(figures.ended[0]),
+              static_cast<long long>(figures.ended[static_cast<size_t>(HandoverOutcome::lost)]),
+              static_cast<long long>(figures.begun));
 }
 
 /// And the one that looks at the bytes says that they were right.
 TEST_P(HandoversBetweenProcesses, bring_every_byte) {
   Rng rng(fresh_seed());
-  PrefillEnd from({}, make());
+  PrefillEnd from({.page_size = sender_page_size}, make());
   Child child(peer("decode", rng));
   Prefiller prefiller(from, from.transport->connect(child.address()).value(), rng.next());
   ASSERT_TRUE(comes_true([&] { return !prefiller.step(0) || prefiller.ended[0] >= 100; }));
