@@ -60,6 +60,7 @@ class Child {
   }
   void kill() { end(SIGKILL); }
   void stop() const { ::kill(pid_, SIGSTOP); }
+  void go_on() const { ::kill(pid_, SIGCONT); }
   /// Its exit status, once its input has ended; -1: a signal.
   int finish() { return end(0); }
 

@@ -37,10 +37,7 @@ bool has_input() {
 }
 
 int run(const std::string& kind, uint64_t seed, uint32_t first, uint32_t count) {
-  std::unique_ptr<Transport> transport;
-  for (const TransportKind& k : transport_kinds())
-    if (k.name == kind) transport = k.make({}).value();
-  TrafficEnd end(std::move(transport));
+  TrafficEnd end(transport_kind(kind).make({}).value());
   const std::vector<std::byte> address = end.transport().address().value();
   const uint64_t size = address.size();
   if (::write(STDOUT_FILENO, &size, sizeof(size)) != sizeof(size) ||

@@ -61,9 +61,7 @@ int prefill(std::unique_ptr<Transport> transport, uint64_t seed) {
 }
 
 int run(const std::string& kind, const std::string& role, uint64_t seed) {
-  std::unique_ptr<Transport> transport;
-  for (const TransportKind& k : transport_kinds())
-    if (k.name == kind) transport = k.make({}).value();
+  std::unique_ptr<Transport> transport = transport_kind(kind).make({}).value();
   return role == "decode" ? decode(std::move(transport)) : prefill(std::move(transport), seed);
 }
 
