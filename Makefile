@@ -19,6 +19,7 @@ demo: configure
 
 test: configure
 	cmake --build --preset release
+	tools/nixl.sh
 	ctest --preset release --parallel "$$(nproc)"
 	@tools/show_skipped.sh $(BUILD)
 	tools/engines.py test numpy

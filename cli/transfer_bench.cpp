@@ -34,7 +34,10 @@ Result<std::unique_ptr<Transport>> make(const TransferBenchOptions& options) {
     return make_shared_memory_transport(limits, {.access = ReadAccess::same_user});
   if (options.transport == "ucx")
     return make_ucx_transport(limits, {.transports = options.ucx_transports});
-  return fail(Errc::invalid_argument, "--transport is {}, expected shared-memory or ucx",
+  if (options.transport == "nixl")
+    return make_nixl_transport(
+        limits, {.library = options.nixl_library, .transports = options.ucx_transports});
+  return fail(Errc::invalid_argument, "--transport is {}, expected shared-memory, ucx or nixl",
               std::string_view(options.transport));
 }
 

@@ -13,6 +13,7 @@ namespace folio::cli {
 struct TransferBenchOptions {
   std::string transport = "shared-memory";
   std::string ucx_transports = "tcp";
+  std::string nixl_library = {};
   int64_t page_bytes = 65'536;
   int64_t pages = 1'024;
   int64_t rounds = 16;

@@ -65,6 +65,7 @@ class Child {
     ::kill(pid_, SIGSTOP);
     ::waitpid(pid_, nullptr, WUNTRACED);
   }
+  void go_on() const { ::kill(pid_, SIGCONT); }
   /// Its exit status, once its input has ended; -1: a signal.
   int finish() { return end(0); }
   /// By itself.

@@ -10,7 +10,7 @@
 #include <csignal>
 #include <memory>
 #include <optional>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "tier/peer/transport_helpers.h"
@@ -52,11 +52,8 @@ inline bool say_address(const Transport& transport) {
          ::write(STDOUT_FILENO, address.data(), size) == static_cast<ssize_t>(size);
 }
 
-/// Null where there is no such kind.
-inline std::unique_ptr<Transport> make_transport(std::string_view kind) {
-  for (const TransportKind& k : transport_kinds())
-    if (k.name == kind) return k.make({}).value();
-  return nullptr;
+inline std::unique_ptr<Transport> make_transport(const std::string& kind) {
+  return transport_kind(kind).make({}).value();
 }
 
 }  // namespace folio::test

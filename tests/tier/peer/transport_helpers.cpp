@@ -2,30 +2,77 @@
 /// tests/tier/peer/transport_helpers.cpp: ends of each kind of transport, for tests.
 #include "tier/peer/transport_helpers.h"
 
+#include <unistd.h>
+
+#include <cstdlib>
+#include <utility>
+
 namespace folio::test {
+
+namespace {
+
+struct Candidate {
+  TransportKind kind;
+  std::string why_absent;  ///< empty: it is there
+};
+
+std::string why_absent(const Result<std::unique_ptr<Transport>>& made) {
+  return made ? "" : std::string(made.error().message());
+}
+
+const std::vector<Candidate>& candidates() {
+  static const std::vector<Candidate> all = [] {
+    std::vector<Candidate> found;
+    for (const char* const name : {"in_process", "shared_memory", "ucx_tcp", "nixl_tcp"}) {
+      TransportKind kind = transport_kind(name);
+#ifdef __SANITIZE_THREAD__
+      const bool is_of_ucx = kind.name == "ucx_tcp" || kind.name == "nixl_tcp";
+      const std::string why = is_of_ucx ? "UCX ends by a signal under ThreadSanitizer" : "";
+#else
+      const std::string why = why_absent(kind.make({}));
+#endif
+      found.push_back({std::move(kind), why});
+    }
+    return found;
+  }();
+  return all;
+}
+
+}  // namespace
+
+std::string nixl_library() {
+  const char* const path = std::getenv("FOLIO_TEST_NIXL");
+  return path != nullptr && ::access(path, R_OK) == 0 ? path : "";
+}
+
+TransportKind transport_kind(const std::string& name) {
+  if (name == "shared_memory")
+    return {name, [](const TransportOptions& o) { return make_shared_memory_transport(o); }};
+  if (name == "ucx_tcp")
+    return {name,
+            [](const TransportOptions& o) { return make_ucx_transport(o, {.transports = "tcp"}); }};
+  if (name == "nixl_tcp")
+    return {name, [](const TransportOptions& o) {
+              const std::string library = nixl_library();
+              return make_nixl_transport(o, {.library = library, .transports = "tcp"});
+            }};
+  const auto network = std::make_shared<InProcessNetwork>();
+  return {"in_process", [network](const TransportOptions& o) { return network->make_end(o); }};
+}
 
 std::vector<TransportKind> transport_kinds() {
   std::vector<TransportKind> kinds;
-  const auto network = std::make_shared<InProcessNetwork>();
-  kinds.push_back({"in_process", [network](const TransportOptions& options) {
-                     return network->make_end(options);
-                   }});
-  kinds.push_back({"shared_memory", [](const TransportOptions& options) {
-                     return make_shared_memory_transport(options);
-                   }});
-#ifdef __SANITIZE_THREAD__
-  std::printf("[  absent  ] ucx_tcp: UCX ends by a signal under ThreadSanitizer\n");
+  for (const Candidate& candidate : candidates())
+    if (candidate.why_absent.empty()) kinds.push_back(candidate.kind);
   return kinds;
-#endif
-  const auto make_ucx = [](const TransportOptions& options) {
-    return make_ucx_transport(options, {.transports = "tcp"});
-  };
-  if (const auto there = make_ucx({})) {
-    kinds.push_back({"ucx_tcp", make_ucx});
-  } else {
-    std::printf("[  absent  ] ucx_tcp: %s\n", std::string(there.error().message()).c_str());
-  }
-  return kinds;
+}
+
+std::string absent_transports() {
+  std::string all;
+  for (const Candidate& candidate : candidates())
+    if (!candidate.why_absent.empty())
+      all += candidate.kind.name + ": " + candidate.why_absent + "\n";
+  return all;
 }
 
 }  // namespace folio::test

@@ -81,7 +81,14 @@ struct TransportKind {
 };
 inline void PrintTo(const TransportKind& kind, std::ostream* out) { *out << kind.name; }
 
-/// Those that are there; a line says which are not.
+/// Where NIXL's library is, by the environment's FOLIO_TEST_NIXL; empty: where it is looked for.
+std::string nixl_library();
+
+/// Of `in_process`, `shared_memory`, `ucx_tcp`, `nixl_tcp`, there or not.
+TransportKind transport_kind(const std::string& name);
+/// Those that are there.
 std::vector<TransportKind> transport_kinds();
+/// Those that are not, and why: a line each.
+std::string absent_transports();
 
 }  // namespace folio::test

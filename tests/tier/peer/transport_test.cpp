@@ -54,6 +54,30 @@ class EveryTransport : public ::testing::TestWithParam<TransportKind> {
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryTransport, ::testing::ValuesIn(transport_kinds()),
                          [](const auto& kind) { return kind.param.name; });
 
+TEST(Transports, that_are_absent_say_why) {
+  if (const std::string absent = absent_transports(); !absent.empty()) GTEST_SKIP() << absent;
+}
+
+TEST(NixlTransport, says_what_it_misses) {
+  const auto refusal = [](const NixlOptions& nixl) {
+    const auto made = make_nixl_transport({}, nixl);
+    EXPECT_FALSE(made);
+    return made.error();
+  };
+  const Status nowhere = refusal({.library = "/nowhere/libnixl_capi.so"});
+  EXPECT_EQ(nowhere.code(), Errc::unsupported);
+  EXPECT_THAT(nowhere.message(), HasSubstr("/nowhere/libnixl_capi.so: cannot open"));
+  const Status another = refusal({.library = "libstdc++.so.6"});
+  EXPECT_EQ(another.code(), Errc::unsupported);
+  EXPECT_THAT(another.message(),
+              HasSubstr("libstdc++.so.6: it has no nixl_capi_create_configured_agent"));
+  const Status several = refusal({.transports = "tcp,self"});
+  EXPECT_EQ(several.code(), Errc::invalid_argument);
+  EXPECT_THAT(several.message(), HasSubstr("transports is \"tcp,self\", expected one"));
+  EXPECT_EQ(refusal({.transports = ""}).code(), Errc::invalid_argument);
+  EXPECT_EQ(make_nixl_transport({.max_peers = 0}).error().code(), Errc::invalid_argument);
+}
+
 TEST_P(EveryTransport, writes_and_reads_runs_whose_cuts_do_not_agree) {
   Rng rng(1);
   fill(a.memory, rng);
