@@ -21,9 +21,7 @@ namespace {
 class HostMedium final : public Medium {
  public:
   explicit HostMedium(const TierOptions& options)
-      : options_(options),
-        blocks_(options.device),
-        pages_(options.max_bytes, options.on_change) {}
+      : options_(options), blocks_(options.device), pages_(options.max_bytes, options.on_change) {}
 
   bool has(const PageName& name) noexcept override {
     const std::lock_guard lock(mutex_);

@@ -18,7 +18,7 @@ using ::testing::Not;
 using tier::redis::Settings;
 using tier::redis::settings_of;
 
-constexpr TierOptions some{.max_bytes = 1 << 20};
+const TierOptions some{.max_bytes = 1 << 20};
 
 TEST(RedisSettings, of_a_url_are_its_parts) {
   const Settings s =
