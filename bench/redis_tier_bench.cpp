@@ -2,12 +2,14 @@
 /// bench/redis_tier_bench.cpp: pages to a Redis server and back, bytes by second.
 ///
 ///     redis_tier_bench URL [--page-bytes=N] [--extents=N] [--pages=N] [--threads=N] [--depth=N]
-///                          [--rounds=N]
+///                          [--call-pages=N] [--rounds=N]
 ///
 /// Each round stores all pages by a tier of its own, which does not know that they are there, and
-/// loads them by another, each into memory of its own. Prints a line of JSON for each round.
+/// loads them by another, each into memory of its own. They are handed over by so many in a call,
+/// as an engine does that has some sequences, all at the beginning. Prints a line of JSON for each round.
 /// bench/tier_peers/redis.py starts the server and puts redis-benchmark beside it.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -31,6 +33,7 @@ struct Options {
   int64_t extents = 64;  ///< of a page
   uint32_t pages = 1024;
   uint32_t threads = 1, depth = 16;
+  uint32_t call_pages = 256;  ///< of a load or a store
   int rounds = 5;
 };
 
@@ -65,7 +68,7 @@ class Pages {
 /// A tier that says when something has ended, so that nobody takes a core to ask.
 class SignallingTier {
  public:
-  explicit SignallingTier(const Options& o) {
+  explicit SignallingTier(const Options& o) : call_pages_(o.call_pages) {
     const TierOptions options{.max_queued_bytes = int64_t{1} << 40,
                               .threads = o.threads,
                               .max_bytes = int64_t{1} << 40,
@@ -75,11 +78,12 @@ class SignallingTier {
   }
   /// Seconds until all have ended.
   template <class Call>
-  double time(Call call, size_t pages) {
+  double time(Call call, std::span<const TierPage> pages) {
     const auto begin = Clock::now();
-    call(*tier_);
-    std::vector<TierCompletion> ended(pages);
-    for (size_t all = 0; all < pages;) {
+    for (size_t first = 0; first < pages.size(); first += call_pages_)
+      call(*tier_, pages.subspan(first, std::min(call_pages_, pages.size() - first)));
+    std::vector<TierCompletion> ended(pages.size());
+    for (size_t all = 0; all < pages.size();) {
       const size_t some = tier_->poll(ended);
       for (size_t i = 0; i < some; ++i)
         if (ended[i].outcome != TierOutcome::done)
@@ -91,15 +95,16 @@ class SignallingTier {
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
   double store(std::span<const TierPage> pages) {
-    return time([&](Tier& tier) { tier.store(pages).value(); }, pages.size());
+    return time([](Tier& tier, auto some) { tier.store(some).value(); }, pages);
   }
   double load(std::span<const TierPage> pages) {
-    return time([&](Tier& tier) { tier.load(pages, 0).value(); }, pages.size());
+    return time([](Tier& tier, auto some) { tier.load(some, 0).value(); }, pages);
   }
 
  private:
   using Signal = std::counting_semaphore<>;
   static void signal(void* context) noexcept { static_cast<Signal*>(context)->release(); }
+  const size_t call_pages_;
   Signal signal_{0};
   std::unique_ptr<Tier> tier_;
 };
@@ -128,6 +133,7 @@ int main(int argc, char** argv) {
   app.add_option("--pages", o.pages)->check(CLI::Range(1, 1 << 20));
   app.add_option("--threads", o.threads)->check(CLI::Range(1, 256));
   app.add_option("--depth", o.depth)->check(CLI::Range(1, 1024));
+  app.add_option("--call-pages", o.call_pages)->check(CLI::Range(1, 1 << 20));
   app.add_option("--rounds", o.rounds)->check(CLI::Range(1, 1000));
   CLI11_PARSE(app, argc, argv);
   try {
