@@ -6,8 +6,8 @@
 ///
 /// Each round stores all pages by a tier of its own, which does not know that they are there, and
 /// loads them by another, each into memory of its own. They are handed over by so many in a call,
-/// as an engine does that has some sequences, all at the beginning. Prints a line of JSON for each round.
-/// bench/tier_peers/redis.py starts the server and puts redis-benchmark beside it.
+/// as an engine does that has some sequences, all at the beginning. Prints a line of JSON for
+/// each round. bench/tier_peers/redis.py starts the server and puts redis-benchmark beside it.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/tier/redis/redis_redirections_test.cpp: servers that send to other servers, as none should.
+/// tests/tier/redis/redis_redirections_test.cpp: servers that send to others, as none should.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
