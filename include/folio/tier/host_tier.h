@@ -11,7 +11,8 @@ namespace folio::inline v1 {
 /// Of `TierOptions::max_bytes`, at most: taken as pages come, page by page, and given back when
 /// they go. The page that goes is the one used longest ago of those that no page there continues
 /// (`TierPage::parent`), so that prefixes lose their end first; a page for which only those could
-/// go that it continues itself ends as full. Errors: invalid_argument for options out of range; out_of_memory
+/// go that it continues itself ends as full. Errors: invalid_argument for options out of range;
+/// out_of_memory
 [[nodiscard]] FOLIO_EXPORT Result<std::unique_ptr<Tier>> make_host_tier(
     const TierOptions& options) noexcept;
 

@@ -2,6 +2,7 @@
 /// tier/manager/load_ends.cpp: pages that have come, those that have not, and loads that share
 /// pages.
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <new>
 
@@ -78,36 +79,36 @@ bool CacheManager::State::share_page(Load& load, const Load& leader) noexcept {
   return true;
 }
 
-/// Loads that wait for what the leader has committed go on.
+/// Loads that wait for what the leader has committed go on: all get its pages before one of them,
+/// which others may follow, goes on with its own.
 void CacheManager::State::tell_followers(const Load& leader) noexcept {
+  const auto follows = [&](const Load& load) {
+    return load.state == LoadState::loading && std::ranges::count(load.leaders, &leader) != 0;
+  };
   const size_t end = static_cast<size_t>(leader.first_page) + leader.committed;
   for (Load& load : loads) {
-    if (load.state != LoadState::loading) continue;
-    if (std::ranges::count(load.leaders, &leader) == 0) continue;
+    if (!follows(load)) continue;
     const auto is_next = [&] {
-      return load.committed < load.end && load.pages[load.committed].is_shared &&
+      return load.committed < load.end && load.pages[load.committed].leader == &leader &&
              static_cast<size_t>(load.first_page) + load.committed < end;
     };
     while (is_next() && share_page(load, leader)) continue;
-    if (is_next()) {
-      finish(load, LoadState::cut_short);
-      continue;
-    }
-    tell_followers(load);
-    commit_what_came(load);
+    if (is_next()) finish(load, LoadState::cut_short);
   }
+  for (Load& load : loads)
+    if (follows(load)) commit_what_came(load);
 }
 
 /// What the leader has not brought is lost to those who wait for it.
 void CacheManager::State::leave_followers(const Load& leader) noexcept {
   for (Load& load : loads) {
     if (std::erase(load.leaders, &leader) == 0 || load.state != LoadState::loading) continue;
-    if (leader.state == LoadState::loaded || load.committed == load.pages.size() ||
-        !load.pages[load.committed].is_shared)
-      continue;
-    const size_t lost = static_cast<size_t>(leader.first_page) + leader.committed -
-                        static_cast<size_t>(load.first_page);
-    load.end = std::min(load.end, lost);
+    const auto begin = load.pages.begin();
+    const auto lost =
+        std::find_if(begin + static_cast<std::ptrdiff_t>(load.committed), load.pages.end(),
+                     [&](const LoadingPage& page) { return page.leader == &leader; });
+    if (lost == load.pages.end()) continue;
+    load.end = std::min(load.end, static_cast<size_t>(lost - begin));
     commit_what_came(load);
   }
 }

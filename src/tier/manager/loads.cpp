@@ -55,6 +55,7 @@ void CacheManager::State::share(Load& load, const LoadPlan& plan,
     LoadingPage& page = load.pages.emplace_back();
     page.name = plan.names[segment.first + i];
     page.is_shared = true;
+    page.leader = segment.leader;
   }
 }
 

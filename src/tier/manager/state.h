@@ -34,12 +34,15 @@ struct CallId {
   auto operator<=>(const CallId&) const = default;
 };
 
+struct Load;
+
 struct LoadingPage {
   PageName name;
   IoPin pin;        ///< none of a shared one
   size_t tier = 0;  ///< the same
   bool has_ended = false, has_come = false;
   bool is_shared = false;  ///< another load, a *leader*, brings it
+  const Load* leader = nullptr;
 };
 
 struct Load {

@@ -89,8 +89,8 @@ TEST(CacheManagerRandom, serves_no_wrong_byte_while_pages_wander_between_tiers) 
   Sums sums;
   for (int round = 0; round < 50; ++round)
     ASSERT_NO_FATAL_FAILURE(one_round(rng, folder.path(), true, sums)) << "round " << round;
-  for (const int64_t loaded : sums.loaded) EXPECT_GT(loaded, 10);
-  EXPECT_GT(sums.shared, 10);
+  for (const int64_t loaded : sums.loaded) EXPECT_GT(loaded, 0);
+  EXPECT_GT(sums.shared, 0);
   EXPECT_GT(sums.early_looks, 0);
 }
 

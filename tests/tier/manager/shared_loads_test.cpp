@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <span>
 #include <vector>
 
 #include "tier/manager/manual_tier.h"
@@ -21,6 +22,7 @@ class CacheManagerSharedLoads : public ::testing::Test {
   /// In the tier alone.
   void put_down(const Tokens& tokens) {
     EXPECT_NE(engine_.admit(tokens), nullptr);
+    engine_.settle();
     EXPECT_TRUE(engine_.compute(0));
     engine_.release(0);
     engine_.settle();
@@ -111,6 +113,54 @@ TEST_F(CacheManagerSharedLoads, end_where_the_first_sequence_is_given_up) {
   engine_.release(0);
   EXPECT_EQ(engine_.load_state(0), LoadState::cut_short);
   EXPECT_EQ(engine_.length(0), 4);
+  finish();
+}
+
+TEST_F(CacheManagerSharedLoads, end_though_who_waits_has_more_than_the_first_one) {
+  ASSERT_NE(engine_.admit(prompt), nullptr);
+  const SequenceId computes = engine_.pool().admit(prompt)->id;  // the beginning, without a load
+  engine_.pool().reserve(computes, 8).or_throw();
+  engine_.pool().commit(computes, std::span(prompt).first(8)).or_throw();
+  const TieredAdmission waits = engine_.manager().admit(prompt).value();
+  EXPECT_EQ(waits.cached_tokens, 8);
+  EXPECT_EQ(waits.loading_tokens, 8);
+  EXPECT_EQ(tier_.load_calls, 1);
+  engine_.release(0);
+  EXPECT_EQ(engine_.manager().load_state(waits.id), LoadState::cut_short);
+  engine_.manager().release(waits.id).or_throw();
+  engine_.pool().release(computes).or_throw();
+  tier_.ends_at_once = true;
+  engine_.settle();
+  engine_.pool().clear().or_throw();
+}
+
+TEST_F(CacheManagerSharedLoads, wait_for_one_load_though_another_ends) {
+  const Tokens most = count_from(0, 25);
+  ASSERT_NE(engine_.admit(prompt), nullptr);
+  ASSERT_NE(engine_.admit(most), nullptr);
+  ASSERT_NE(engine_.admit(most), nullptr);
+  engine_.release(1);
+  EXPECT_EQ(engine_.load_state(1), LoadState::loading) << "of the first one's pages";
+  end_pages(4);
+  EXPECT_EQ(engine_.load_state(1), LoadState::cut_short);
+  EXPECT_EQ(engine_.length(1), 16);
+  finish();
+}
+
+TEST_F(CacheManagerSharedLoads, take_each_page_of_the_load_that_brings_it) {
+  Tokens other = count_from(0, 8);  // as the prompt, then another way
+  for (TokenId t = 500; t < 509; ++t) other.push_back(t);
+  tier_.ends_at_once = true;
+  put_down(other);
+  ASSERT_NE(engine_.admit(prompt), nullptr);
+  ASSERT_NE(engine_.admit(other), nullptr);
+  ASSERT_NE(engine_.admit(other), nullptr);
+  ASSERT_EQ(tier_.pending.size(), 4U + 2U);
+  end_pages(4);
+  EXPECT_EQ(engine_.load_state(0), LoadState::loaded);
+  EXPECT_EQ(engine_.length(2), 8);
+  end_pages(2);
+  EXPECT_EQ(engine_.length(2), 16);
   finish();
 }
 
