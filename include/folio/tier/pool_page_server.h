@@ -53,8 +53,8 @@ struct PoolPageServerFigures {
 /// outlive the server; the transport is its own, and receives all messages.
 class FOLIO_EXPORT PoolPageServer {
  public:
-  /// Knows what the pool has then, of adapter 0. Errors: invalid_argument, naming the option; out_of_memory; the
-  /// transport's
+  /// Knows what the pool has then, of adapter 0. Errors: invalid_argument, naming the option;
+  /// out_of_memory; the transport's
   [[nodiscard]] static Result<std::unique_ptr<PoolPageServer>> create(
       Transport* transport, const PoolPageServerOptions& options) noexcept;
   PoolPageServer(const PoolPageServer&) = delete;

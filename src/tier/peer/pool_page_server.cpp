@@ -120,14 +120,15 @@ void PoolPageServer::State::lend(PeerId peer, const PageMessage& message) {
   PageMessage answer{
       .kind = PageMessageKind::lent, .ticket = message.ticket, .lease_ms = options.lease_ms};
   for (size_t i = 0; i < count; ++i) {
-    answer.answers.push_back(loans[i] ? PageAnswer::yes : PageAnswer::no);
-    if (!loans[i]) {
+    const std::optional<Loan>& loan = loans[i];
+    answer.answers.push_back(loan ? PageAnswer::yes : PageAnswer::no);
+    if (!loan) {
       ++(contents.has(message.names[i]) ? figures.refused_pages : figures.missed_pages);
       continue;
     }
-    answer.headers.push_back(
-        tier::header_of(message.names[i], options.fingerprint, loans[i]->extents));
-    for (const Extent& e : loans[i]->extents) answer.runs.push_back(areas.run_of(e).value());
+    answer.headers.push_back(tier::header_of(message.names[i], options.fingerprint, loan->extents));
+    for (const Extent& e : loan->extents)
+      if (const auto run = areas.run_of(e)) answer.runs.push_back(*run);
   }
   say(peer, answer);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/tier/peer/pool_page_server_test.cpp: pages of a pool, loaded by others from where they lie.
+/// tests/tier/peer/pool_page_server_test.cpp: pages of a pool, loaded by others.
 #include "folio/tier/pool_page_server.h"
 
 #include <gmock/gmock.h>
