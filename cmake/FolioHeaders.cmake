@@ -122,6 +122,7 @@ set(FOLIO_TIER_HEADERS
     folio/tier/event_subscriber.h
     folio/tier/host_tier.h
     folio/tier/peer_tier.h
+    folio/tier/pool_page_server.h
     folio/tier/prometheus.h
     folio/tier/redis_tier.h
     folio/tier/tier.h

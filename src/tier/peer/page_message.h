@@ -18,7 +18,8 @@ enum class PageMessageKind : uint32_t {
   index = 3,      ///< server: names that are there from now on
   gone = 4,       ///< server: names that are not
   want = 5,       ///< client: names
-  lent = 6,       ///< server: for each name an answer; headers and runs of those that are `yes`
+  lent = 6,       ///< server: for each name an answer; of those that are `yes` headers, and runs,
+                  ///< as many for each as make its bytes
   returned = 7,   ///< client: the lease of that ticket
   offer = 8,      ///< client: headers
   room = 9,       ///< server: for each header an answer; runs of those that are `yes`

@@ -9,7 +9,7 @@ bool is_lost(const Transport& transport, PeerId peer) noexcept {
   return !state || *state == PeerState::lost;
 }
 
-void PageNews::subscribe(PeerId client, std::vector<PageName> names) {
+void PageNews::subscribe(PeerId client, std::span<const PageName> names) {
   List list;
   list.reserve(names.size());
   for (const PageName& name : names) list.emplace_back(PageMessageKind::index, name);

@@ -16,7 +16,7 @@ class PageNews {
  public:
   explicit PageNews(Transport* transport) noexcept : transport_(transport) {}
   /// The client hears of all these, and of what happens from then on. Throws bad_alloc, as `tell`.
-  void subscribe(PeerId client, std::vector<PageName> names);
+  void subscribe(PeerId client, std::span<const PageName> names);
   /// `index` or `gone`.
   void tell(PageMessageKind kind, const PageName& name);
   /// Sends what has been told. A client that cannot be sent everything is disconnected: it must not

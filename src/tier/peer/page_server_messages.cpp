@@ -65,7 +65,7 @@ void PageServer::State::subscribe(PeerId peer, const PageMessage& message) {
   std::vector<PageName> names;
   names.reserve(places.size());
   for (const auto& [name, slot] : places) names.push_back(name);
-  news.subscribe(peer, std::move(names));
+  news.subscribe(peer, names);
 }
 
 void PageServer::State::lend(PeerId peer, const PageMessage& message) {

@@ -33,6 +33,7 @@ class PatternEngine {
     uint32_t max_io_pins = 64;
     int32_t min_partial_tokens = 0;
     uint32_t max_spans = 0;
+    EventFunction on_event = {};
     CacheManagerOptions manager = {};  ///< pool, name, planes and tiers are the engine's
     /// Where pages lie, and where the engine sees them; null: in memory of the engine.
     MemorySpan device = {}, seen = {};
@@ -44,6 +45,7 @@ class PatternEngine {
                                           .page_size = page_size,
                                           .max_sequences = 8,
                                           .name = names_.function(),
+                                          .on_event = options.on_event,
                                           .min_partial_tokens = options.min_partial_tokens,
                                           .max_spans = options.max_spans,
                                           .max_io_pins = options.max_io_pins}))
@@ -55,6 +57,9 @@ class PatternEngine {
   [[nodiscard]] CacheManager& manager() { return manager_; }
   [[nodiscard]] PagePool& pool() { return pool_; }
   [[nodiscard]] std::span<const KVPlanes> planes() const { return planes_; }
+  [[nodiscard]] std::span<std::byte> memory() {
+    return {memory_.data(), static_cast<size_t>(memory_.span().bytes)};
+  }
   [[nodiscard]] NameFunction names() { return names_.function(); }
   [[nodiscard]] size_t living() const { return sequences_.size(); }
   [[nodiscard]] SequenceId id(size_t i) const { return sequences_[i].id; }

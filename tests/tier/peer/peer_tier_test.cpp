@@ -5,77 +5,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <atomic>
 #include <deque>
 #include <memory>
-#include <mutex>
-#include <string_view>
-#include <thread>
 #include <vector>
 
-#include "tier/payload.h"
-#include "tier/peer/page_message.h"
-#include "tier/peer/transport_helpers.h"
-#include "tier/tier_helpers.h"
+#include "tier/peer/page_server_helpers.h"
 
 namespace folio::test {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t page_bytes = 10'000;
-
-/// A server, polled by a thread of its own unless it is held.
-class Server {
- public:
-  Server(const TransportKind& kind, const PageServerOptions& options)
-      : transport_(kind.make({}).value()),
-        server_(PageServer::create(transport_.get(), options).value()),
-        address_(server_->address().value()),
-        thread_([this] {
-          while (!is_ending_) {
-            {
-              const std::lock_guard lock(mutex_);
-              server_->poll();
-            }
-            std::this_thread::yield();
-          }
-        }) {}
-  ~Server() {
-    is_ending_ = true;
-    thread_.join();
-  }
-  [[nodiscard]] const std::vector<std::byte>& address() const { return address_; }
-  /// While nobody polls.
-  template <class Call>
-  auto with(Call call) {
-    const std::lock_guard lock(mutex_);
-    return call(*server_);
-  }
-
- private:
-  std::unique_ptr<Transport> transport_;
-  std::unique_ptr<PageServer> server_;
-  std::vector<std::byte> address_;
-  std::mutex mutex_;
-  std::atomic<bool> is_ending_ = false;
-  std::thread thread_;
-};
-
-class PeerTierOverEvery : public ::testing::TestWithParam<TransportKind> {
- protected:
-  static PageServerOptions server_options(int64_t pages = 8) {
-    return {.max_bytes = pages * page_bytes, .page_bytes = page_bytes};
-  }
-  static std::unique_ptr<Tier> client(const Server& server, const PeerTierOptions& peer = {},
-                                      const Digest256& fingerprint = {}) {
-    TierOptions options{.max_bytes = 1};
-    options.fingerprint = fingerprint;
-    return make_peer_tier(GetParam().make({}).value(), server.address(), options, peer).value();
-  }
-  static bool finds(Tier& tier, const PageName& name) { return tier.find({&name, 1}) == 1; }
-};
+class PeerTierOverEvery : public PageServerTest {};
 
 INSTANTIATE_TEST_SUITE_P(Kinds, PeerTierOverEvery, ::testing::ValuesIn(transport_kinds()),
                          [](const auto& kind) { return kind.param.name; });
@@ -155,136 +96,6 @@ TEST_P(PeerTierOverEvery, a_page_that_goes_after_it_was_found_is_missing) {
   });
   EXPECT_EQ(wait_for(*tier, 1).front().outcome, TierOutcome::missing);
   EXPECT_TRUE(back.memory() == before);
-}
-
-/// A peer that speaks the protocol by hand.
-class Stranger {
- public:
-  Stranger(const TransportKind& kind, const Server& server)
-      : memory_(page_bytes), transport_(kind.make({}).value()) {
-    region_ = transport_->add_region(memory_).value();
-    server_ = transport_->connect(server.address()).value();
-  }
-  void say(const tier::PageMessage& message) {
-    EXPECT_TRUE(transport_->send(server_, tier::encode(message)).is_ok());
-  }
-  void say(std::string_view text) {
-    EXPECT_TRUE(transport_->send(server_, folio::test::bytes_of(text)).is_ok());
-  }
-  tier::PageMessage hear() {
-    return tier::decode_page_message(wait_for_message(*transport_).bytes).value();
-  }
-  TransferState move(TransferDirection direction, const RegionRun& remote,
-                     std::span<const std::byte> message = {}) {
-    const RegionRun local{region_, 0, remote.bytes};
-    const auto id = transport_->post({.direction = direction,
-                                      .peer = server_,
-                                      .local = {&local, 1},
-                                      .remote = {&remote, 1},
-                                      .message = message});
-    return id ? wait_for(*transport_, *id) : TransferState::failed;
-  }
-  std::vector<std::byte>& memory() { return memory_; }
-  Transport& transport() { return *transport_; }
-
- private:
-  std::vector<std::byte> memory_;
-  std::unique_ptr<Transport> transport_;
-  RegionId region_;
-  PeerId server_;
-};
-
-/// E2: what is lent stays while others need room; when the lease has expired it goes.
-TEST_P(PeerTierOverEvery, a_lease_holds_a_page_until_it_expires) {
-  PageServerOptions options = server_options(1);
-  options.lease_ms = 600;
-  Server server(GetParam(), options);
-  PageMemory page({500});
-  page.fill(1);
-  (void)server.with([&](PageServer& s) { return s.put(name_of(1), page.extents()); });
-  Stranger stranger(GetParam(), server);
-  stranger.say({.kind = tier::PageMessageKind::want, .ticket = 5, .names = {name_of(1)}});
-  const tier::PageMessage lent = stranger.hear();
-  ASSERT_EQ(lent.answers, (std::vector{tier::PageAnswer::yes}));
-  EXPECT_EQ(stranger.move(TransferDirection::read, lent.runs[0]), TransferState::done);
-  server.with([&](PageServer& s) {
-    if (s.figures().expired_leases > 0) return;  // on a machine that was very slow
-    EXPECT_EQ(s.put(name_of(2), page.extents()).code(), Errc::busy);
-    EXPECT_EQ(tier::extend_crc(0, stranger.memory().data(), 500), lent.headers[0].crc);
-  });
-  EXPECT_TRUE(comes_true([&] {
-    return server.with([&](PageServer& s) { return s.put(name_of(2), page.extents()); }).is_ok();
-  }));
-  const auto figures = server.with([](PageServer& s) { return s.figures(); });
-  EXPECT_EQ(figures.expired_leases, 1);
-  EXPECT_EQ(figures.lent_pages, 0);
-}
-
-/// E1, E10: what is not whole, or came from nobody, is found by nobody.
-TEST_P(PeerTierOverEvery, what_is_stored_is_found_when_it_is_whole_and_not_before) {
-  Server server(GetParam(), server_options());
-  PageMemory page({500});
-  page.fill(1);
-  const auto header = tier::header_of(name_of(1), {}, page.extents());
-  Stranger one(GetParam(), server), two(GetParam(), server);
-  const auto is_there = [&] {
-    return server.with([](PageServer& s) { return s.has(name_of(1)); });
-  };
-  one.say({.kind = tier::PageMessageKind::offer, .ticket = 1, .headers = {header}});
-  two.say({.kind = tier::PageMessageKind::offer, .ticket = 1, .headers = {header}});
-  const auto room_one = one.hear(), room_two = two.hear();
-  ASSERT_EQ(room_one.runs.size(), 1u);
-  ASSERT_EQ(room_two.runs.size(), 1u);
-  EXPECT_FALSE(is_there()) << "room is nothing yet";
-  const auto stored = tier::encode({.kind = tier::PageMessageKind::stored, .ticket = 1});
-  EXPECT_EQ(one.move(TransferDirection::write, room_one.runs[0], stored), TransferState::done);
-  EXPECT_EQ(one.hear().answers, (std::vector{tier::PageAnswer::no})) << "other bytes";
-  EXPECT_FALSE(is_there());
-  std::copy_n(page.extents()[0].data, 500, two.memory().begin());
-  EXPECT_EQ(two.move(TransferDirection::write, room_two.runs[0], stored), TransferState::done);
-  EXPECT_EQ(two.hear().answers, (std::vector{tier::PageAnswer::yes}));
-  EXPECT_TRUE(is_there());
-  EXPECT_EQ(server.with([](PageServer& s) { return s.figures().refused_pages; }), 1);
-}
-
-TEST_P(PeerTierOverEvery, a_damaged_page_of_the_server_is_corrupt_and_not_served) {
-  Server server(GetParam(), server_options());
-  const auto tier = client(server);
-  PageMemory page({500}), back({500});
-  page.fill(1);
-  EXPECT_EQ(store(*tier, name_of(1), page), TierOutcome::done);
-  // somebody writes where he was lent to read
-  Stranger stranger(GetParam(), server);
-  stranger.say({.kind = tier::PageMessageKind::want, .ticket = 1, .names = {name_of(1)}});
-  EXPECT_EQ(stranger.move(TransferDirection::write, stranger.hear().runs[0]), TransferState::done);
-  EXPECT_EQ(load(*tier, name_of(1), back), TierOutcome::corrupt);
-  EXPECT_EQ(tier->figures().load_outcomes[static_cast<size_t>(TierOutcome::corrupt)], 1);
-}
-
-TEST_P(PeerTierOverEvery, the_server_bears_what_strangers_say) {
-  Server server(GetParam(), server_options());
-  const uint64_t seed = fresh_seed();
-  Rng rng(seed);
-  Stranger stranger(GetParam(), server);
-  stranger.say("hello");
-  auto bytes = tier::encode({.kind = tier::PageMessageKind::want, .names = {name_of(1)}});
-  for (int i = 0; i < 300; ++i) {
-    auto bad = bytes;
-    bad[static_cast<size_t>(rng.between(0, static_cast<int64_t>(bad.size()) - 1))] ^=
-        static_cast<std::byte>(1 << rng.between(0, 7));
-    bad.resize(static_cast<size_t>(rng.between(1, static_cast<int64_t>(bad.size()))));
-    stranger.say(std::string_view(reinterpret_cast<const char*>(bad.data()), bad.size()));
-  }
-  stranger.say({.kind = tier::PageMessageKind::stored, .ticket = 77});
-  stranger.say({.kind = tier::PageMessageKind::returned, .ticket = 77});
-  stranger.say({.kind = static_cast<tier::PageMessageKind>(99)});
-  const auto tier = client(server);
-  PageMemory page({500}), back({500});
-  page.fill(1);
-  EXPECT_EQ(store(*tier, name_of(1), page), TierOutcome::done);
-  EXPECT_EQ(load(*tier, name_of(1), back), TierOutcome::done);
-  EXPECT_TRUE(comes_true(
-      [&] { return server.with([](PageServer& s) { return s.figures().bad_messages; }) > 100; }));
 }
 
 /// E8: the server goes, whatever is under way.

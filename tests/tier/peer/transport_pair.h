@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/tier/peer/transport_pair.h: two ends of a transport that are connected.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "folio/tier/transport.h"
+#include "tier/peer/transport_helpers.h"
+
+namespace folio::test {
+
+/// An end, and the region `memory`.
+struct End {
+  explicit End(const TransportKind& kind, const TransportOptions& options = {},
+               size_t bytes = 100'000)
+      : memory(bytes),
+        transport(kind.make(options).value()),
+        region(transport->add_region(memory).value()) {}
+  std::vector<std::byte> memory;
+  std::unique_ptr<Transport> transport;
+  RegionId region;
+};
+
+class EveryTransport : public ::testing::TestWithParam<TransportKind> {
+ protected:
+  End a{GetParam()}, b{GetParam()};
+  PeerId b_of_a = a.transport->connect(b.transport->address().value()).value();
+
+  TransferRequest request(TransferDirection direction, const RegionRun& local,
+                          const RegionRun& remote) {
+    local_ = local;
+    remote_ = remote;
+    return {.direction = direction, .peer = b_of_a, .local = {&local_, 1}, .remote = {&remote_, 1}};
+  }
+  Status refusal(const TransferRequest& request) {
+    const auto id = a.transport->post(request);
+    EXPECT_FALSE(id);
+    return id.error();
+  }
+  RegionRun local_, remote_;
+};
+
+}  // namespace folio::test
