@@ -56,6 +56,7 @@ std::vector<int64_t> slots_of(const End& end, SequenceId id, int32_t count) {
   const uint32_t* const row = end.pool.table().entries + end.pool.row_start(id).value();
   const int32_t size = end.spec.page_size;
   std::vector<int64_t> slots;
+  slots.reserve(static_cast<size_t>(count));
   for (int32_t t = 0; t < count; ++t) slots.push_back(int64_t{row[t / size]} * size + t % size);
   return slots;
 }
