@@ -59,7 +59,12 @@ class Child {
     EXPECT_EQ(::write(in_, address.data(), size), static_cast<ssize_t>(size));
   }
   void kill() { end(SIGKILL); }
-  void stop() const { ::kill(pid_, SIGSTOP); }
+  /// And it has.
+  void stop() const {
+    ::kill(pid_, SIGSTOP);
+    int status = 0;
+    ::waitpid(pid_, &status, WUNTRACED);
+  }
   void go_on() const { ::kill(pid_, SIGCONT); }
   /// Its exit status, once its input has ended; -1: a signal.
   int finish() { return end(0); }
