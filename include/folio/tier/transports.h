@@ -74,18 +74,19 @@ struct NixlOptions {
   /// NIXL's library `libnixl_capi.so`, with its plugins beside it; empty: as the loader finds it by
   /// that name, then where pip puts the packages nixl-cu13 and nixl-cu12 if folio is one itself
   std::string_view library = {};
-  /// One name, as UCX_TLS takes it: `tcp`, `rc`; UCX_TLS of the environment goes first. Nothing that
-  /// writes to another process's memory by itself, as `shm` does: a peer that hangs could write
-  /// after it is lost
+  /// One name, as UCX_TLS takes it: `tcp`, `rc`; UCX_TLS of the environment goes first. Nothing
+  /// that writes to another process's memory by itself, as `shm` does: a peer that hangs could
+  /// write after it is lost
   std::string_view transports = "^shm";
 };
 
 /// Between machines, and processes of one, by NIXL's backend UCX: bytes are written from memory to
-/// memory. Each link has an agent of NIXL's at either end; a region is registered when a transfer of
-/// the link first touches it. Addresses are for those who are trusted. NIXL is loaded by the first
-/// call, without its headers, and takes settings from the environment (NIXL_PLUGIN_DIR, UCX_...).
-/// Errors: invalid_argument for options out of range; unsupported where the library is not there or
-/// lacks a function, with the reasons; io where it finds nothing to work with; out_of_memory
+/// memory. Each link has an agent of NIXL's at either end; a region is registered when a transfer
+/// of the link first touches it. Addresses are for those who are trusted. NIXL is loaded by the
+/// first call, without its headers, and takes settings from the environment (NIXL_PLUGIN_DIR,
+/// UCX_...). Errors: invalid_argument for options out of range; unsupported where the library is
+/// not there or lacks a function, with the reasons; io where it finds nothing to work with;
+/// out_of_memory
 [[nodiscard]] FOLIO_EXPORT Result<std::unique_ptr<Transport>> make_nixl_transport(
     const TransportOptions& options = {}, const NixlOptions& nixl = {}) noexcept;
 

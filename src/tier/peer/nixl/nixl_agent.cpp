@@ -18,10 +18,34 @@ uintptr_t number_of(const std::byte* at) noexcept { return reinterpret_cast<uint
 
 }  // namespace
 
+void NixlRegions::add(const NixlRegion& region) {
+  by_first_[region.first] = by_region_[region.region] = region;
+}
+
+void NixlRegions::clear() noexcept {
+  by_first_.clear();
+  by_region_.clear();
+}
+
+bool NixlRegions::locate(std::span<const RegionRun> runs, std::vector<Extent>* extents) const {
+  extents->clear();
+  extents->reserve(runs.size());
+  for (const RegionRun& run : runs) {
+    const auto found = by_region_.find(run.region.value);
+    if (found == by_region_.end() || run.offset < 0 || run.bytes < 1) return false;
+    const auto [first, bytes, region] = found->second;
+    const auto offset = static_cast<uint64_t>(run.offset), count = static_cast<uint64_t>(run.bytes);
+    if (offset > bytes || count > bytes - offset) return false;
+    // a peer's memory: only its address is used, by NIXL
+    extents->push_back({reinterpret_cast<std::byte*>(first + offset), run.bytes});
+  }
+  return true;
+}
+
 uint64_t NixlRegions::find(const std::byte* data, int64_t bytes) const noexcept {
   const uint64_t first = number_of(data);
-  auto next = regions_.upper_bound(first);
-  if (next == regions_.begin() || bytes < 0) return 0;
+  auto next = by_first_.upper_bound(first);
+  if (next == by_first_.begin() || bytes < 0) return 0;
   const NixlRegion& region = (--next)->second;
   const uint64_t within = first - region.first, count = static_cast<uint64_t>(bytes);
   return within <= region.bytes && count <= region.bytes - within ? region.region : 0;
@@ -100,6 +124,7 @@ void NixlAgent::remove_region(RegionId region) noexcept {
 
 std::vector<NixlRegion> NixlAgent::regions() const {
   std::vector<NixlRegion> all;
+  all.reserve(regions_.size());
   for (const auto& [region, memory] : regions_)
     all.push_back(
         {.first = number_of(memory.data()), .bytes = memory.size(), .region = region.value});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/peer/nixl/nixl_agent.h: one of NIXL's agents with its UCX: its regions, writes to regions of
-/// others, notifications.
+/// tier/peer/nixl/nixl_agent.h: one of NIXL's agents with its UCX: its regions, writes to regions
+/// of others, notifications.
 ///
 /// One thread at a time. Nothing happens but within calls: `take` and `look` move things on.
 #pragma once
@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/cache/page_extents.h"
 #include "folio/tier/transport.h"
 #include "tier/peer/nixl/nixl_library.h"
 
@@ -24,13 +25,15 @@ struct NixlRegion {
 };
 class NixlRegions {
  public:
-  void add(const NixlRegion& region) { regions_[region.first] = region; }
-  void clear() noexcept { regions_.clear(); }
+  void add(const NixlRegion& region);
+  void clear() noexcept;
   /// That has all of these bytes; 0: none.
   [[nodiscard]] uint64_t find(const std::byte* data, int64_t bytes) const noexcept;
+  /// Where runs lie; false: one is not within a region.
+  [[nodiscard]] bool locate(std::span<const RegionRun> runs, std::vector<Extent>* extents) const;
 
  private:
-  std::map<uint64_t, NixlRegion> regions_;
+  std::map<uint64_t, NixlRegion> by_first_, by_region_;
 };
 
 /// Bytes to be written.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tier/peer/bytes.h"
+#include "tier/peer/nixl/nixl_runs.h"
 #include "tier/peer/nixl/nixl_wire.h"
 
 namespace folio::inline v1::tier {
@@ -69,10 +70,9 @@ Status NixlWire::ask(Link& link, const TransferRecord& transfer) {
     book_.ended(transfer.id, TransferState::failed, s);
     return {};
   }
-  Frame frame{.kind = is_write ? FrameKind::write : FrameKind::read,
-              .transfer = transfer.id.value,
-              .runs = transfer.remote};
-  if (!is_write) frame.extents = transfer.memory;
+  Frame frame{.kind = is_write ? FrameKind::write : FrameKind::read, .transfer = transfer.id.value};
+  put_runs(transfer.remote, &frame.bytes);
+  if (!is_write) put_runs(transfer.local, &frame.bytes);
   put(link, frame);
   return {};
 }
@@ -99,19 +99,20 @@ void NixlWire::cancel(TransferId transfer) noexcept {
   book_.ended(transfer, TransferState::cancelled);
 }
 
-Status NixlWire::on_granted(Link& link, Frame frame) {
+Status NixlWire::on_granted(Link& link, const Frame& frame) {
   const auto found = asked_.find(TransferId{frame.transfer});
   if (found == asked_.end()) return {};  // it was cancelled, and that was said
   Asked& asked = found->second;
   const TransferRecord& transfer = *asked.transfer;
+  std::vector<Extent> there;
   if (asked.link != &link || asked.is_granted || transfer.direction != TransferDirection::write ||
-      sum_of(frame.extents) != transfer.bytes)
+      !link.theirs.locate(transfer.remote, &there))
     return protocol_fault("it gives what was not asked for");
   asked.is_granted = true;
   Push& push = link.pushes.emplace_back(Push{.transfer = frame.transfer,
                                              .is_own = true,
                                              .here = transfer.memory,
-                                             .there = std::move(frame.extents)});
+                                             .there = std::move(there)});
   push.pieces = Pieces(push.here, push.there);
   return {};
 }
@@ -135,12 +136,12 @@ Status NixlWire::on_ended(Link& link, const Frame& frame) {
 
 // ---- What peers ask for
 
-Status NixlWire::on_frame(Link& link, Frame frame) {
+Status NixlWire::on_frame(Link& link, const Frame& frame) {
   switch (frame.kind) {
     case FrameKind::message: return book_.arrived(link.peer, frame.bytes);
-    case FrameKind::write: return on_write(link, std::move(frame));
-    case FrameKind::read: return on_read(link, std::move(frame));
-    case FrameKind::granted: return on_granted(link, std::move(frame));
+    case FrameKind::write: return on_write(link, frame);
+    case FrameKind::read: return on_read(link, frame);
+    case FrameKind::granted: return on_granted(link, frame);
     case FrameKind::ended: return on_ended(link, frame);
     case FrameKind::fetched: return on_fetched(link, frame);
     case FrameKind::dropped: on_dropped(link, frame.transfer); return {};
@@ -152,15 +153,20 @@ Status NixlWire::on_frame(Link& link, Frame frame) {
   }
 }
 
-Status NixlWire::on_write(Link& link, Frame frame) {
+Status NixlWire::on_write(Link& link, const Frame& frame) {
   constexpr size_t most_lent = size_t{1} << 16;
-  if (sum_of(frame.runs) < 1 || link.lent.contains(frame.transfer) || link.lent.size() >= most_lent)
+  std::span<const std::byte> bytes = frame.bytes;
+  auto runs = take_runs(&bytes);
+  if (!runs) return runs.error();
+  if (!bytes.empty() || sum_of(*runs) < 1 || link.lent.contains(frame.transfer) ||
+      link.lent.size() >= most_lent)
     return protocol_fault("a write that cannot be");
   auto& lent = link.lent[frame.transfer];
+  std::vector<Extent> memory;
   Frame answer{.kind = FrameKind::granted, .transfer = frame.transfer};
-  Status s = book_.pin(frame.runs, &answer.extents);
+  Status s = book_.pin(*runs, &memory);
   if (s.is_ok()) {
-    lent = std::move(frame.runs);
+    lent = std::move(*runs);
     s = ready(link, lent);
   }
   if (!s.is_ok()) {
@@ -175,14 +181,19 @@ Status NixlWire::on_write(Link& link, Frame frame) {
   return {};
 }
 
-Status NixlWire::on_read(Link& link, Frame frame) {
-  const int64_t bytes = sum_of(frame.runs);
-  if (bytes < 1 || bytes != sum_of(frame.extents)) return protocol_fault("sums that differ");
-  Push& push =
-      link.pushes.emplace_back(Push{.transfer = frame.transfer, .there = std::move(frame.extents)});
-  Status s = book_.pin(frame.runs, &push.here);
+Status NixlWire::on_read(Link& link, const Frame& frame) {
+  std::span<const std::byte> bytes = frame.bytes;
+  auto runs = take_runs(&bytes);
+  if (!runs) return runs.error();
+  const auto theirs = take_runs(&bytes);
+  if (!theirs) return theirs.error();
+  Push& push = link.pushes.emplace_back(Push{.transfer = frame.transfer});
+  if (!bytes.empty() || sum_of(*runs) < 1 || sum_of(*runs) != sum_of(*theirs) ||
+      !link.theirs.locate(*theirs, &push.there))
+    return protocol_fault("a read that cannot be");
+  Status s = book_.pin(*runs, &push.here);
   if (s.is_ok()) {
-    push.runs = std::move(frame.runs);
+    push.runs = std::move(*runs);
     push.pieces = Pieces(push.here, push.there);
     s = ready(link, push.runs);
   }

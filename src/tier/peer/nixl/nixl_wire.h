@@ -149,10 +149,10 @@ class NixlWire final : public Wire {
   /// The agent has these regions, and the peer knows them.
   [[nodiscard]] Status ready(Link& link, std::span<const RegionRun> runs);
   [[nodiscard]] Status ask(Link& link, const TransferRecord& transfer);
-  [[nodiscard]] Status on_frame(Link& link, Frame frame);
-  [[nodiscard]] Status on_write(Link& link, Frame frame);
-  [[nodiscard]] Status on_read(Link& link, Frame frame);
-  [[nodiscard]] Status on_granted(Link& link, Frame frame);
+  [[nodiscard]] Status on_frame(Link& link, const Frame& frame);
+  [[nodiscard]] Status on_write(Link& link, const Frame& frame);
+  [[nodiscard]] Status on_read(Link& link, const Frame& frame);
+  [[nodiscard]] Status on_granted(Link& link, const Frame& frame);
   [[nodiscard]] Status on_ended(Link& link, const Frame& frame);
   [[nodiscard]] Status on_fetched(Link& link, const Frame& frame);
   void on_dropped(Link& link, uint64_t transfer);
@@ -174,7 +174,8 @@ class NixlWire final : public Wire {
   uint64_t next_agent_ = 0;
   std::list<Link> links_;
   std::map<TransferId, Asked> asked_;
-  Clock::time_point busy_ = {};  ///< when there was something to do
+  Clock::time_point busy_ = {};     ///< when there was something to do
+  Clock::time_point greeted_ = {};  ///< when the station was looked at
 };
 
 template <class Call>
