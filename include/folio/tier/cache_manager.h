@@ -88,6 +88,8 @@ struct CacheManagerOptions {
   LoadOrder load_order = LoadOrder::extents;
   int64_t close_wait_ms = 5000;  ///< of the destructor, for tiers that do not answer
   ManagerClock clock = {};       ///< for deadlines, rests and latencies
+  /// In whose memory the planes lie, as `TierOptions::device` of all tiers; null: in the host's.
+  std::shared_ptr<DeviceCopies> device = nullptr;
 };
 
 struct TieredAdmission {

@@ -84,7 +84,7 @@ Status moved_from(const char* call) {
 // ---- Life
 
 CacheManager::State::State(const CacheManagerOptions& given, tier::PageRuns page_runs)
-    : options(given), pool(*given.pool), runs(std::move(page_runs)) {
+    : options(given), pool(*given.pool), runs(std::move(page_runs)), blocks(given.device) {
   options.planes = {};
   options.tiers = {};
   bool counts_hits = false;

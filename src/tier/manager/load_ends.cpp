@@ -64,8 +64,10 @@ bool CacheManager::State::share_page(Load& load, const Load& leader) noexcept {
   const auto tokens = std::span(load.tokens).subspan(load.committed * page_size(), page_size());
   try {
     const std::vector<Extent> there = runs.of(from), here = runs.of(own);
+    if (options.device != nullptr && !copy_on_device(there, here).is_ok()) return false;
     if (!pool.commit(load.id, tokens, Merge::allowed).is_ok()) return false;
-    if (page_at(load.id, position) == own)  // a step holds the sequence
+    if (options.device == nullptr &&
+        page_at(load.id, position) == own)  // a step holds the sequence
       for (size_t i = 0; i < here.size(); ++i)
         std::memcpy(here[i].data, there[i].data, static_cast<size_t>(here[i].bytes));
   } catch (const std::bad_alloc&) {
@@ -77,6 +79,15 @@ bool CacheManager::State::share_page(Load& load, const Load& leader) noexcept {
   ++figures.shared_pages;
   if (const uint32_t at = page_at(load.id, position); at < hits.size()) ++hits[at];
   return true;
+}
+
+/// By way of the host. It may fail, so it comes before the commit, needed or not.
+Status CacheManager::State::copy_on_device(std::span<const Extent> from,
+                                           std::span<const Extent> to) noexcept {
+  Result<tier::HostBlock> block = blocks.take(runs.page_bytes());
+  if (!block) return block.error();
+  if (Status s = blocks.gather(from, block->data()); !s.is_ok()) return s;
+  return blocks.scatter(block->data(), to);
 }
 
 /// Loads that wait for what the leader has committed go on: all get its pages before one of them,

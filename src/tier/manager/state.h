@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "folio/tier/cache_manager.h"
+#include "tier/device/host_blocks.h"
 #include "tier/manager/back_off.h"
 #include "tier/manager/page_runs.h"
 
@@ -164,6 +165,7 @@ struct CacheManager::State {
   CacheManagerOptions options;  ///< spans are empty
   PagePool& pool;
   tier::PageRuns runs;
+  tier::HostBlocks blocks;
   std::vector<tier::Below> tiers;
   std::list<tier::Load> loads;
   tier::Calls calls;
@@ -211,6 +213,8 @@ struct CacheManager::State {
   void end_loaded(tier::Load& load, size_t page, TierOutcome outcome) noexcept;
   void commit_what_came(tier::Load& load) noexcept;
   [[nodiscard]] bool share_page(tier::Load& load, const tier::Load& leader) noexcept;
+  [[nodiscard]] Status copy_on_device(std::span<const Extent> from,
+                                      std::span<const Extent> to) noexcept;
   void tell_followers(const tier::Load& leader) noexcept;
   void leave_followers(const tier::Load& leader) noexcept;
   void finish(tier::Load& load, LoadState state) noexcept;

@@ -28,7 +28,7 @@ TEST(CacheManagerOnDevice, serves_no_wrong_byte_while_pages_wander) {
                         .value();
   PatternEngine engine({.num_pages = num_pages,
                         .tiers = {{.tier = host.get(), .promotes = true}, {.tier = disk.get()}},
-                        .manager = {.load_order = LoadOrder::extents},
+                        .manager = {.load_order = LoadOrder::extents, .device = device},
                         .device = device->memory(),
                         .seen = device->seen()});
   wander(engine, rng, 2000, true);
