@@ -59,6 +59,7 @@ int64_t now_us() {
 struct Notes {
   std::atomic<int64_t> prefill_end, first_output, last_output;
   std::atomic<int64_t> layers_before;  ///< attended when prefill ended
+  std::atomic<bool> is_over;           ///< the sender has its answer
 };
 
 /// Pool, planes and transport: what either side has.
@@ -151,6 +152,7 @@ void prefill(const Options& o, std::span<const std::byte> address, Notes& notes)
   while (sender.take_ends(end) == 0) sender.poll(now_us() / 1000);
   if (end[0].outcome != HandoverOutcome::done) end[0].reason.or_throw();
   side.pool.release(id).or_throw();
+  notes.is_over = true;
 }
 
 /// Attention of the prompt's last token, over a layer at a time.
@@ -231,6 +233,11 @@ void decode(const Options& o, int out, Notes& notes) {
   }
   notes.last_output = now_us();
   side.pool.release(sequence[0].id).or_throw();
+  // an engine lives on: an end that goes takes along what it has said last
+  while (!notes.is_over) {
+    receiver.poll(now_us() / 1000);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 /// `text` is name=value.

@@ -63,8 +63,8 @@ class TransferBench(unittest.TestCase):
         self.assertFalse(os.path.exists(self.json))
 
     def test_what_it_refuses(self):
-        self.expect_refused(["--transport", "pigeon"], "--transport is pigeon, expected shared-memory or ucx")
-        self.expect_refused(["--transport", ""], "--transport is , expected shared-memory or ucx")
+        self.expect_refused(["--transport", "pigeon"], "--transport is pigeon, expected shared-memory, ucx or nixl")
+        self.expect_refused(["--transport", ""], "--transport is , expected shared-memory, ucx or nixl")
         self.expect_refused(["--page-bytes", 7], "--page-bytes", "7 not in range")
         self.expect_refused(["--page-bytes", "x"], "--page-bytes")
         self.expect_refused(["--pages", 0], "--pages", "0 not in range")
