@@ -179,9 +179,10 @@ int cuCtxSynchronize() {
 
 int cuEventCreate(void** event, unsigned) {
   const Entered call("cuEventCreate");
+  if (call.result() != 0) return call.result();
   if (lacks_context(call.state())) return invalid_context;
   *event = new FakeEvent;
-  return call.result();
+  return success;
 }
 int cuEventDestroy_v2(void* event) {
   const Entered call("cuEventDestroy");

@@ -16,7 +16,12 @@ struct Candidate {
   std::string why_absent;  ///< empty: it is there
 };
 
-std::string why_absent(const Result<std::unique_ptr<Transport>>& made) {
+std::string why_absent(const TransportKind& kind) {
+#ifdef __SANITIZE_THREAD__
+  if (kind.name == "ucx_tcp" || kind.name == "nixl_tcp")
+    return "UCX ends by a signal under ThreadSanitizer";
+#endif
+  const Result<std::unique_ptr<Transport>> made = kind.make({});
   return made ? "" : std::string(made.error().message());
 }
 
@@ -25,13 +30,8 @@ const std::vector<Candidate>& candidates() {
     std::vector<Candidate> found;
     for (const char* const name : {"in_process", "shared_memory", "ucx_tcp", "nixl_tcp"}) {
       TransportKind kind = transport_kind(name);
-#ifdef __SANITIZE_THREAD__
-      const bool is_of_ucx = kind.name == "ucx_tcp" || kind.name == "nixl_tcp";
-      const std::string why = is_of_ucx ? "UCX ends by a signal under ThreadSanitizer" : "";
-#else
-      const std::string why = why_absent(kind.make({}));
-#endif
-      found.push_back({std::move(kind), why});
+      std::string why = why_absent(kind);
+      found.push_back({std::move(kind), std::move(why)});
     }
     return found;
   }();

@@ -31,6 +31,10 @@ class BetweenProcesses : public ::testing::TestWithParam<TransportKind> {
     if (GetParam().name == "nixl_tcp") return is_sanitized ? 4 : 12;
     return is_sanitized ? 12 : 50;
   }
+  /// Enough to connect on a machine that does other things.
+  static int64_t patience_ms() {
+    return (GetParam().name == "nixl_tcp" ? 4000 : 1000) * (is_sanitized ? 3 : 1);
+  }
   static std::unique_ptr<Transport> make(const TransportOptions& options = {}) {
     return GetParam().make(options).value();
   }
@@ -148,7 +152,7 @@ TEST_P(BetweenProcesses, memory_is_free_again_when_who_asked_is_killed) {
 /// Whoever says nothing for too long is lost, though its process lives.
 TEST_P(BetweenProcesses, a_peer_that_hangs_is_lost) {
   Child child(peer(1));
-  TrafficEnd end(make({.timeout_ms = 300}));
+  TrafficEnd end(make({.timeout_ms = patience_ms()}));
   const PeerId peer = end.transport().connect(child.address()).value();
   ASSERT_EQ(wait_for(end.transport(), peer), PeerState::connected);
   child.stop();
@@ -165,7 +169,7 @@ TEST_P(BetweenProcesses, a_peer_that_hangs_is_lost) {
 /// It is in the midst of what this end reads, wakes up, and does not know yet that it is lost.
 TEST_P(BetweenProcesses, a_peer_that_hung_writes_nothing_when_it_goes_on) {
   Child child(peer(1));
-  const auto transport = make({.timeout_ms = 300});
+  const auto transport = make({.timeout_ms = patience_ms()});
   std::vector<std::byte> memory(half_bytes);
   const RegionId region = transport->add_region(memory).value();
   const PeerId peer = transport->connect(child.address()).value();

@@ -151,8 +151,10 @@ TEST_P(HandoversBetweenProcesses, leave_nothing_of_senders_that_are_killed) {
     decoder.committed_pages = 0;
   }
   EXPECT_EQ(decoder.faults, 0);
-  EXPECT_GT(decoder.taken, 0);
-  EXPECT_GT(figures().failed, 0);
+  if (rounds() >= 20) {  // fewer may be of one kind
+    EXPECT_GT(decoder.taken, 0);
+    EXPECT_GT(figures().failed, 0);
+  }
   std::printf("[   totals ] %lld committed, %lld failed, %lld senders lost\n",
               static_cast<long long>(figures().committed), static_cast<long long>(figures().failed),
               static_cast<long long>(figures().lost_peers));
@@ -190,8 +192,10 @@ TEST_P(HandoversBetweenProcesses, leave_nothing_at_the_sender_of_receivers_that_
     static_cast<void>(from.transport->disconnect(to));
   }
   const HandoverSenderFigures figures = from.sender.figures();
-  EXPECT_GT(figures.ended[0], 0);
-  EXPECT_GT(figures.ended[static_cast<size_t>(HandoverOutcome::lost)], 0);
+  if (rounds() >= 20) {
+    EXPECT_GT(figures.ended[0], 0);
+    EXPECT_GT(figures.ended[static_cast<size_t>(HandoverOutcome::lost)], 0);
+  }
   std::printf("[   totals ] %lld done, %lld lost of %lld\n",
               static_cast<long long>(figures.ended[0]),
               static_cast<long long>(figures.ended[static_cast<size_t>(HandoverOutcome::lost)]),
