@@ -28,7 +28,7 @@ class BetweenProcesses : public ::testing::TestWithParam<TransportKind> {
   /// Kills in each of two tests: 200 over shared memory and UCX. NIXL takes half a second to load,
   /// in each child.
   static int rounds() {
-    if (GetParam().name == "nixl_tcp") return is_sanitized ? 4 : 12;
+    if (GetParam().name == "nixl_tcp") return 12;
     return is_sanitized ? 12 : 50;
   }
   /// Enough to connect on a machine that does other things.
