@@ -164,7 +164,8 @@ Status NixlWire::on_write(Link& link, const Frame& frame) {
   auto& lent = link.lent[frame.transfer];
   std::vector<Extent> memory;
   Frame answer{.kind = FrameKind::granted, .transfer = frame.transfer};
-  Status s = book_.pin(*runs, &memory);
+  Status s = book_.pin(link.peer, *runs, &memory);
+  const bool is_disconnected = s.code() == Errc::io;
   if (s.is_ok()) {
     lent = std::move(*runs);
     s = ready(link, lent);
@@ -172,6 +173,7 @@ Status NixlWire::on_write(Link& link, const Frame& frame) {
   if (!s.is_ok()) {
     book_.unpin(lent);
     link.lent.erase(frame.transfer);
+    if (is_disconnected) return {};
     answer = {.kind = FrameKind::ended,
               .outcome = TransferState::failed,
               .transfer = frame.transfer,
@@ -191,7 +193,8 @@ Status NixlWire::on_read(Link& link, const Frame& frame) {
   if (!bytes.empty() || sum_of(*runs) < 1 || sum_of(*runs) != sum_of(*theirs) ||
       !link.theirs.locate(*theirs, &push.there))
     return protocol_fault("a read that cannot be");
-  Status s = book_.pin(*runs, &push.here);
+  Status s = book_.pin(link.peer, *runs, &push.here);
+  const bool is_disconnected = s.code() == Errc::io;
   if (s.is_ok()) {
     push.runs = std::move(*runs);
     push.pieces = Pieces(push.here, push.there);
@@ -200,6 +203,7 @@ Status NixlWire::on_read(Link& link, const Frame& frame) {
   if (s.is_ok()) return {};
   book_.unpin(push.runs);
   link.pushes.pop_back();
+  if (is_disconnected) return {};
   put(link, {.kind = FrameKind::ended,
              .outcome = TransferState::failed,
              .transfer = frame.transfer,
