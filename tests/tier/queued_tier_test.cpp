@@ -6,9 +6,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
 
+#include "support/random.h"
+#include "tier/checks.h"
 #include "tier/held_medium.h"
 #include "tier/tier_helpers.h"
 
@@ -208,6 +212,43 @@ TEST(QueuedTier, refuses_pages_that_cannot_be) {
   EXPECT_THAT(held.tier->load(one, 0, static_cast<LoadOrder>(2)).error().message(),
               HasSubstr("order is 2, expected pages or extents"));
   EXPECT_EQ(held.tier->figures().queued_pages, 0);
+}
+
+/// Few bytes and many extents, in the layouts of pools and in none.
+TEST(QueuedTier, refuses_pages_that_share_bytes_wherever_they_lie) {
+  Rng rng(test_seed());
+  std::vector<std::byte> memory(4096);
+  std::map<bool, int> seen;
+  for (int round = 0; round < 500; ++round) {
+    const int pages = rng.int_between(1, 6), layers = rng.int_between(1, 6);
+    const int layout = rng.int_between(0, 2), bytes = rng.int_between(1, 20);
+    std::vector<std::vector<Extent>> extents(static_cast<size_t>(pages));
+    for (int p = 0; p < pages; ++p) {
+      for (int e = 0; e < layers; ++e) {
+        const int at = layout == 0   ? 20 * (p * 6 + e)
+                       : layout == 1 ? 20 * (e * 6 + 5 - p)
+                                     : rng.int_between(0, 4000);
+        extents[static_cast<size_t>(p)].push_back(
+            {memory.data() + at, rng.int_between(0, 60) == 0 ? bytes + 20 : bytes});
+      }
+      if (rng.int_between(0, 3) == 0) extents[static_cast<size_t>(p)].pop_back();
+      if (extents[static_cast<size_t>(p)].empty())
+        extents[static_cast<size_t>(p)].push_back({memory.data() + 4000 + p, 1});
+    }
+    std::vector<int> users(memory.size());
+    std::vector<TierPage> of;
+    for (const auto& some : extents) {
+      of.push_back({name_of(1), some});
+      for (const Extent& e : some)
+        for (std::byte* at = e.data; at < e.data + e.bytes; ++at)
+          ++users[static_cast<size_t>(at - memory.data())];
+    }
+    const bool is_apart = std::ranges::max(users) == 1;
+    ++seen[is_apart];
+    EXPECT_EQ(tier::check_pages("load", of, true).is_ok(), is_apart) << "round " << round;
+    EXPECT_TRUE(tier::check_pages("store", of, false).is_ok());
+  }
+  EXPECT_GT(std::min(seen[true], seen[false]), 30);
 }
 
 TEST(QueuedTier, refuses_options_that_cannot_be) {
