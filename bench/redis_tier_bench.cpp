@@ -37,20 +37,23 @@ struct Options {
   int rounds = 5;
 };
 
-/// Pages in memory of their own, each in so many runs that do not touch.
+/// Pages in memory of their own, each in so many runs that do not touch: one of each layer, as pools
+/// have them.
 class Pages {
  public:
   explicit Pages(const Options& o)
       : memory_(Buffer::allocate(o.pages * (o.page_bytes + o.extents * gap)).value()),
         extents_(o.pages) {
     std::byte* at = memory_.data();
-    for (uint32_t p = 0; p < o.pages; ++p) {
-      for (int64_t e = 0; e < o.extents; ++e) {
-        const int64_t bytes = o.page_bytes * (e + 1) / o.extents - o.page_bytes * e / o.extents;
+    for (int64_t e = 0; e < o.extents; ++e) {
+      const int64_t bytes = o.page_bytes * (e + 1) / o.extents - o.page_bytes * e / o.extents;
+      for (uint32_t p = 0; p < o.pages; ++p) {
         extents_[p].push_back({at, bytes});
         for (int64_t i = 0; i < bytes; ++i) at[i] = static_cast<std::byte>((i * 131 + p) >> 3);
         at += bytes + gap;
       }
+    }
+    for (uint32_t p = 0; p < o.pages; ++p) {
       PageName name;
       for (size_t i = 0; i < 4; ++i) name.bytes[i] = static_cast<uint8_t>(p >> (8 * i));
       pages_.push_back({name, extents_[p]});
