@@ -71,6 +71,7 @@ struct Side {
               .page_size = page_size,
               .dtype = DType::bf16},
         num_pages(static_cast<uint32_t>(o.tokens / page_size + 1)),
+        memory(Buffer::allocate(page_bytes(shape).value() * num_pages).value()),
         transport((o.uses_ucx ? make_ucx_transport({}, {.transports = "tcp"})
                               : make_shared_memory_transport({}, {.access = ReadAccess::same_user}))
                       .value()),
@@ -80,7 +81,6 @@ struct Side {
                                .name = names.function(),
                                .max_io_pins = num_pages})
                  .value()),
-        memory(Buffer::allocate(page_bytes(shape).value() * num_pages).value()),
         planes(make_planes(shape, num_pages, memory.span()).value()) {
     const std::span<std::byte> bytes(memory.data(), static_cast<size_t>(memory.bytes()));
     std::memset(bytes.data(), 0, bytes.size());  // its pages are there before anything is measured
@@ -96,10 +96,10 @@ struct Side {
   }
   KVShape shape;
   uint32_t num_pages;
+  Buffer memory;  ///< outlives the transport, whose peers write to it
   std::unique_ptr<Transport> transport;
   Sha256Names names;
   PagePool pool;
-  Buffer memory;
   std::vector<KVPlanes> planes;
   std::vector<TransferRegion> regions;
 };

@@ -215,7 +215,9 @@ class FOLIO_EXPORT HandoverReceiver {
     std::swap(state_, other.state_);
     return *this;
   }
-  /// Disconnects the peers that have handovers here, and releases what has not been taken.
+  /// Disconnects the peers that have handovers here, and releases what has not been taken. While
+  /// `figures().handovers` is not 0 a write may be under way that still reaches released pages: to
+  /// use the pool further, end them by `cancel` and `poll`, or end the transport, before.
   ~HandoverReceiver();
 
   void poll(int64_t now_ms) noexcept;

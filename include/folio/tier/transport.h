@@ -103,6 +103,7 @@ class FOLIO_EXPORT Transport {
   /// Ends all transfers; to its peers this end is lost.
   virtual ~Transport() = default;
 
+  /// The memory must stay until the region is removed or the transport is gone: peers write to it.
   /// May take as long as the system needs to register memory. Errors: invalid_argument for no
   /// bytes, or bytes that another region has; out_of_memory; io where the system refuses
   [[nodiscard]] virtual Result<RegionId> add_region(std::span<std::byte> memory) noexcept = 0;
@@ -117,8 +118,9 @@ class FOLIO_EXPORT Transport {
   /// another kind of transport or of this end itself; unsupported for those of another version;
   /// busy for more than max_peers; out_of_memory
   [[nodiscard]] virtual Result<PeerId> connect(std::span<const std::byte> address) noexcept = 0;
-  /// Its transfers end as failed, and its id is gone. Errors: invalid_argument for an id that is
-  /// not a peer's
+  /// Its transfers end as failed, and its id is gone. It begins nothing here any more; what it had
+  /// begun may move bytes for a moment yet, and keeps regions from being removed. Errors:
+  /// invalid_argument for an id that is not a peer's
   [[nodiscard]] virtual Status disconnect(PeerId peer) noexcept = 0;
   /// Errors: invalid_argument for an id that is not a peer's
   [[nodiscard]] virtual Result<PeerState> peer_state(PeerId peer) const noexcept = 0;

@@ -81,9 +81,10 @@ class Book {
   /// A message came. Errors: busy where there is no room for it; out_of_memory
   [[nodiscard]] Status arrived(PeerId peer, std::span<const std::byte> message) noexcept;
   void left(PeerId peer, int64_t message_bytes) noexcept;
-  /// The memory of runs that a peer names, pinned. Errors: invalid_argument for runs outside of
-  /// regions, no memory pinned then; out_of_memory
-  [[nodiscard]] Status pin(std::span<const RegionRun> runs, std::vector<Extent>* memory) noexcept;
+  /// The memory of runs that a peer names, pinned. Errors, no memory pinned then: invalid_argument
+  /// for runs outside of regions; io for a peer that has been disconnected; out_of_memory
+  [[nodiscard]] Status pin(PeerId peer, std::span<const RegionRun> runs,
+                           std::vector<Extent>* memory) noexcept;
   void unpin(std::span<const RegionRun> runs) noexcept;
   /// A peer that owes something and has been silent for too long.
   [[nodiscard]] std::optional<PeerId> overdue() noexcept;

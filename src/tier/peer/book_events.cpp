@@ -139,8 +139,11 @@ void Book::left(PeerId, int64_t message_bytes) noexcept {
 
 // ---- Memory that peers name
 
-Status Book::pin(std::span<const RegionRun> runs, std::vector<Extent>* memory) noexcept {
+Status Book::pin(PeerId peer, std::span<const RegionRun> runs,
+                 std::vector<Extent>* memory) noexcept {
   const std::lock_guard lock(mutex_);
+  if (!peers_.contains(peer))
+    return fail(Errc::io, "Transport: peer {} has been disconnected", peer.value);
   try {
     memory->clear();
     memory->reserve(runs.size());

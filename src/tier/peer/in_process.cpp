@@ -161,7 +161,7 @@ void InProcessWire::post(const TransferRecord& transfer) noexcept {
     return book_.ended(transfer.id, TransferState::failed,
                        fail(Errc::io, "Transport: peer {} is lost", transfer.peer.value));
   std::vector<Extent> there;
-  if (Status s = link->wire->book_.pin(transfer.remote, &there); !s.is_ok())
+  if (Status s = link->wire->book_.pin(link->back, transfer.remote, &there); !s.is_ok())
     return book_.ended(transfer.id, TransferState::failed, s);
   try {
     active_.push_back({.transfer = &transfer, .there = std::move(there)});

@@ -172,8 +172,8 @@ TEST_P(BetweenProcesses, a_peer_that_hangs_is_lost) {
 /// It is in the midst of what this end reads, wakes up, and does not know yet that it is lost.
 TEST_P(BetweenProcesses, a_peer_that_hung_writes_nothing_when_it_goes_on) {
   Child child(peer(1));
-  const auto transport = make({.timeout_ms = patience_ms()});
   std::vector<std::byte> memory(half_bytes);
+  const auto transport = make({.timeout_ms = patience_ms()});
   const RegionId region = transport->add_region(memory).value();
   const PeerId peer = transport->connect(child.address()).value();
   ASSERT_EQ(wait_for(*transport, peer), PeerState::connected);

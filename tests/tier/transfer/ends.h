@@ -44,6 +44,8 @@ class End {
  public:
   End(const EndSpec& of, std::unique_ptr<Transport> over)
       : spec(of),
+        memory_(Buffer::allocate(page_bytes(shape()).value() * of.num_pages).value()),
+        scales_(Buffer::allocate(scale_page_bytes(shape()).value() * of.num_pages).value()),
         transport(std::move(over)),
         names_(Sha256Names::create().value()),
         pool(std::move(PagePool::create({.num_pages = of.num_pages,
@@ -53,8 +55,6 @@ class End {
                                          .min_partial_tokens = of.min_partial_tokens,
                                          .max_io_pins = of.max_io_pins}))
                  .value()),
-        memory_(Buffer::allocate(page_bytes(shape()).value() * of.num_pages).value()),
-        scales_(Buffer::allocate(scale_page_bytes(shape()).value() * of.num_pages).value()),
         planes(make_planes(shape(), of.num_pages, memory_.span(), scales_.span()).value()) {
     for (const Buffer* buffer : {&memory_, &scales_}) {
       if (buffer->bytes() == 0) continue;
@@ -106,6 +106,11 @@ class End {
   }
 
   const EndSpec spec;
+
+ private:
+  Buffer memory_, scales_;  ///< they outlive the transport, whose peers write to them
+
+ public:
   const std::unique_ptr<Transport> transport;
 
  private:
@@ -182,11 +187,6 @@ class End {
 
  public:
   PagePool pool;
-
- private:
-  Buffer memory_, scales_;
-
- public:
   std::vector<KVPlanes> planes;
   std::vector<TransferRegion> regions;
 };

@@ -164,7 +164,7 @@ Status NixlWire::on_write(Link& link, const Frame& frame) {
   auto& lent = link.lent[frame.transfer];
   std::vector<Extent> memory;
   Frame answer{.kind = FrameKind::granted, .transfer = frame.transfer};
-  Status s = book_.pin(*runs, &memory);
+  Status s = book_.pin(link.peer, *runs, &memory);
   if (s.is_ok()) {
     lent = std::move(*runs);
     s = ready(link, lent);
@@ -191,7 +191,7 @@ Status NixlWire::on_read(Link& link, const Frame& frame) {
   if (!bytes.empty() || sum_of(*runs) < 1 || sum_of(*runs) != sum_of(*theirs) ||
       !link.theirs.locate(*theirs, &push.there))
     return protocol_fault("a read that cannot be");
-  Status s = book_.pin(*runs, &push.here);
+  Status s = book_.pin(link.peer, *runs, &push.here);
   if (s.is_ok()) {
     push.runs = std::move(*runs);
     push.pieces = Pieces(push.here, push.there);

@@ -107,7 +107,7 @@ Status SharedMemoryWire::on_write(Link& link, Frame frame) {
   Job job{.transfer = frame.transfer,
           .there = std::move(frame.extents),
           .message = std::move(frame.bytes)};
-  if (Status s = book_.pin(frame.runs, &job.here); !s.is_ok()) {
+  if (Status s = book_.pin(link.peer, frame.runs, &job.here); !s.is_ok()) {
     put(link, {.kind = FrameKind::ended,
                .outcome = TransferState::failed,
                .transfer = frame.transfer,
@@ -131,7 +131,7 @@ Status SharedMemoryWire::on_read(Link& link, Frame frame) {
     return protocol_fault("a read that cannot be");
   auto& lent = link.lent[frame.transfer];
   Frame answer{.kind = FrameKind::granted, .transfer = frame.transfer};
-  if (Status s = book_.pin(frame.runs, &answer.extents); s.is_ok()) {
+  if (Status s = book_.pin(link.peer, frame.runs, &answer.extents); s.is_ok()) {
     lent = std::move(frame.runs);
   } else {
     link.lent.erase(frame.transfer);

@@ -143,7 +143,7 @@ Status UcxWire::on_asked(Link& link, Frame frame) {
   flow.is_source = frame.kind == FrameKind::read;
   flow.bytes = bytes;
   flow.message = std::move(frame.bytes);
-  if (Status s = book_.pin(frame.runs, &flow.memory); !s.is_ok()) {
+  if (Status s = book_.pin(link.peer, frame.runs, &flow.memory); !s.is_ok()) {
     put(link, {.kind = FrameKind::ended,
                .outcome = TransferState::failed,
                .transfer = frame.transfer,
