@@ -6,9 +6,10 @@
 #include <memory>
 #include <vector>
 
+#include "folio/tier/disk_tier.h"
 #include "folio/tier/host_tier.h"
+#include "support/temporary_folder.h"
 #include "tier/device/unreachable_device.h"
-#include "tier/disk/disk_fixture.h"
 #include "tier/manager/wandering.h"
 
 namespace folio::test {

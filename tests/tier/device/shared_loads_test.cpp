@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "folio/tier/disk_tier.h"
 #include "folio/tier/host_tier.h"
-#include "tier/disk/disk_fixture.h"
+#include "support/temporary_folder.h"
 
 namespace folio::test {
 namespace {
