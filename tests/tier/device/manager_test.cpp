@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "folio/tier/disk_tier.h"
@@ -52,7 +53,15 @@ TEST_F(CacheManagerOnDevice, serves_no_wrong_byte_while_pages_wander) {
 }
 
 TEST_F(CacheManagerOnDevice, serves_no_wrong_byte_while_copies_fail) {
+  std::optional<StepTicket> step;  // of a sequence that gets copies, if it shares pages
   for (int i = 0; i < 3000; ++i) {
+    if (step && rng.chance(0.3)) {
+      engine.pool().end_step(*step).or_throw();
+      step.reset();
+    } else if (!step && engine.living() != 0 && rng.chance(0.3)) {
+      const SequenceId id = engine.id(engine.living() - 1);
+      step = engine.pool().begin_step({&id, 1}).value();
+    }
     if (rng.chance(0.1)) {
       device->good_copies = rng.int_between(0, 3);
       device->failing_copies = rng.int_between(1, 3);
@@ -62,6 +71,7 @@ TEST_F(CacheManagerOnDevice, serves_no_wrong_byte_while_copies_fail) {
     wander(engine, rng, 1, true);
     ASSERT_FALSE(HasFatalFailure()) << "call " << i;
   }
+  if (step) engine.pool().end_step(*step).or_throw();
   device->failing_copies = 0;
   engine.finish();
   constexpr auto failed = static_cast<size_t>(TierOutcome::failed);
