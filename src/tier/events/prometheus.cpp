@@ -71,6 +71,8 @@ void add(prometheus::Registry& to, const CacheManagerFigures& f) {
       {{"folio_tiers_asked_pages_total", "Pages that prompts asked tiers for", f.asked_pages},
        {"folio_tiers_found_pages_total", "Of these, pages that a tier had", f.found_pages},
        {"folio_tiers_loaded_pages_total", "Pages that came from tiers", f.loaded_pages},
+       {"folio_tiers_shared_pages_total", "Of these, pages that the load of another prompt brought",
+        f.shared_pages},
        {"folio_tiers_lost_pages_total", "Pages that were found and did not come", f.lost_pages},
        {"folio_tiers_stored_pages_total", "Pages that were handed to tiers", f.stored_pages},
        {"folio_tiers_unstored_pages_total", "Pages that were to be stored and are not",

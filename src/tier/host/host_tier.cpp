@@ -94,21 +94,26 @@ class HostMedium final : public Medium {
     std::byte* from;  ///< of the next extent
   };
 
-  /// Fills extent `e` of every page that has one.
+  /// Fills extent `e` of every page that has one, and has all before.
   void fill(std::span<Copying> pages, uint32_t e, std::vector<DeviceCopy>& copies) {
+    const auto is_next = [e](const Copying& copying) {
+      return copying.job->outcome == TierOutcome::done && e < copying.job->extents.size();
+    };
     copies.clear();
     for (Copying& copying : pages) {
-      const std::vector<Extent>& extents = copying.job->extents;
-      if (e >= extents.size()) continue;
-      copies.push_back({extents[e].data, copying.from, extents[e].bytes});
-      copying.from += extents[e].bytes;
+      if (!is_next(copying)) continue;
+      const Extent& extent = copying.job->extents[e];
+      copies.push_back({extent.data, copying.from, extent.bytes});
+      copying.from += extent.bytes;
     }
+    if (copies.empty()) return;
     const Status status = blocks_.copy(CopyDirection::to_device, copies);
     for (Copying& copying : pages) {
-      if (!status.is_ok())
-        copying.job->outcome = failed(status);
-      else if (e < copying.job->extents.size())
+      if (!is_next(copying)) continue;
+      if (status.is_ok())
         copying.job->landed.store(e + 1, std::memory_order_release);
+      else
+        copying.job->outcome = failed(status);
     }
   }
 

@@ -120,6 +120,33 @@ TEST_P(DeviceTier, says_that_copies_failed_and_goes_on) {
   EXPECT_EQ(tier->figures().load_outcomes[static_cast<size_t>(TierOutcome::failed)], 2);
 }
 
+TEST_P(DeviceTier, fails_no_page_but_those_whose_copy_failed) {
+  const auto tier = make();
+  const int64_t offsets[] = {0, 100'000};
+  const std::vector<std::byte> bytes[] = {fill(offsets[0]), fill(offsets[1])};
+  const Extent run = {page_at(100'000)[1].data, page_bytes};
+  const std::vector<Extent> runs = page_at(0);
+  const TierPage pages[] = {{name_of(1), runs}, {name_of(2), {&run, 1}}};
+  tier->store(pages).value();
+  for (const TierCompletion& c : wait_for(*tier, 2)) EXPECT_EQ(c.outcome, TierOutcome::done);
+  for (const int64_t offset : offsets) static_cast<void>(fill(offset));
+  device_->copies = 0;
+  device_->good_copies = 1;  // of all pages' first extents, or of the first page
+  device_->failing_copies = 1;
+  tier->load(pages, 0, LoadOrder::extents).value();
+  int done = 0;
+  for (const TierCompletion& c : wait_for(*tier, 2)) {
+    if (c.outcome != TierOutcome::done) {
+      EXPECT_EQ(c.outcome, TierOutcome::failed);
+      continue;
+    }
+    ++done;
+    EXPECT_TRUE(std::ranges::equal(seen(offsets[c.page]), bytes[c.page]));
+  }
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(device_->copies, 2) << "nothing behind what failed";
+}
+
 TEST_P(DeviceTier, misses_where_the_host_has_no_memory_for_copies) {
   const auto tier = make();
   device_->has_no_memory = true;

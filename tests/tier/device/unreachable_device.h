@@ -40,12 +40,15 @@ class UnreachableDevice final : public DeviceCopies {
   [[nodiscard]] MemorySpan memory() const { return {device_, bytes_}; }
   /// The same bytes, as the device's own kernels see them.
   [[nodiscard]] MemorySpan seen() const { return {seen_, bytes_}; }
+  [[nodiscard]] std::ptrdiff_t seen_by() const { return seen_ - device_; }
   [[nodiscard]] int64_t allocations() {
     const std::lock_guard lock(mutex_);
     return static_cast<int64_t>(taken_.size());
   }
 
-  std::atomic<int> failing_copies = 0;  ///< the next ones
+  std::atomic<int> copies = 0;          ///< calls so far
+  std::atomic<int> good_copies = 0;     ///< before those that fail
+  std::atomic<int> failing_copies = 0;  ///< the next ones; they spoil what they were to write
   std::atomic<bool> has_no_memory = false;
 
   Result<std::byte*> allocate(int64_t bytes) noexcept override {
@@ -61,20 +64,24 @@ class UnreachableDevice final : public DeviceCopies {
     if (taken_.erase(memory) != 1) std::abort();
     std::free(memory);
   }
-  Status copy(CopyDirection direction, std::span<const DeviceCopy> copies) noexcept override {
-    for (const DeviceCopy& c : copies) {
+  Status copy(CopyDirection direction, std::span<const DeviceCopy> runs) noexcept override {
+    ++copies;
+    for (const DeviceCopy& c : runs) {
       if (!is_taken(c.host, c.bytes)) return fail(Errc::device, "host memory that is not pinned");
       if (c.device < device_ || c.bytes > bytes_ - (c.device - device_))
         return fail(Errc::device, "memory that is not the device's");
     }
-    if (failing_copies > 0 && failing_copies-- > 0) return fail(Errc::device, "the bus is broken");
-    for (const DeviceCopy& c : copies) {
+    const bool fails = failing_copies > 0 && good_copies-- <= 0 && failing_copies-- > 0;
+    for (const DeviceCopy& c : runs) {
       std::byte* const there = seen_ + (c.device - device_);
-      if (direction == CopyDirection::to_host)
-        std::memcpy(c.host, there, static_cast<size_t>(c.bytes));
+      std::byte* const to = direction == CopyDirection::to_host ? c.host : there;
+      const std::byte* const from = direction == CopyDirection::to_host ? there : c.host;
+      if (fails)
+        std::memset(to, 0xdb, static_cast<size_t>(c.bytes));
       else
-        std::memcpy(there, c.host, static_cast<size_t>(c.bytes));
+        std::memcpy(to, from, static_cast<size_t>(c.bytes));
     }
+    if (fails) return fail(Errc::device, "the bus is broken");
     return {};
   }
 

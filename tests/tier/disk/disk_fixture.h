@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/tier/disk/disk_fixture.h: a folder of a test's own, and tiers over files that a test
+/// tests/tier/disk/disk_fixture.h: tiers in a folder of a test's own, over files that a test
 /// spoils.
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -17,6 +16,7 @@
 
 #include "folio/tier/disk_tier.h"
 #include "support/random.h"
+#include "support/temporary_folder.h"
 #include "tier/disk/disk_medium.h"
 #include "tier/queued_tier.h"
 #include "tier/tier_helpers.h"
@@ -26,31 +26,10 @@ namespace folio::test {
 namespace fs = std::filesystem;
 inline constexpr int64_t mib = 1 << 20;
 
-/// Gone with it.
-class TemporaryFolder {
- public:
-  /// In `parent`, if it is there.
-  explicit TemporaryFolder(const fs::path& parent = {}) {
-    const bool is_there = !parent.empty() && access(parent.c_str(), W_OK) == 0;
-    std::string pattern =
-        (is_there ? parent : fs::temp_directory_path()) / "folio_disk_tier.XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 class DiskFixture : public ::testing::Test {
  protected:
-  explicit DiskFixture(const fs::path& parent = {}) : folder_(parent) {}
+  DiskFixture() = default;
+  explicit DiskFixture(const fs::path& parent) : folder_(parent) {}
 
   Result<std::unique_ptr<Tier>> open(int64_t max_bytes = 64 * mib) {
     return make_disk_tier(path_, {.max_bytes = max_bytes}, {.segment_bytes = mib});

@@ -21,7 +21,7 @@ class UringFileIo : public ::testing::Test {
   void SetUp() override {
     if (tier::make_uring_file_io(2, 0) == nullptr) GTEST_SKIP() << "no io_uring here";
     ASSERT_EQ(pipe(pipe_), 0);
-    file_ = ::open((folder_.path() + "/file").c_str(), O_RDWR | O_CREAT, 0644);
+    file_ = ::open(folder_.path("file").c_str(), O_RDWR | O_CREAT, 0644);
     ASSERT_GE(file_, 0);
   }
   void TearDown() override {

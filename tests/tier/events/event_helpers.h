@@ -3,10 +3,8 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
@@ -15,27 +13,14 @@
 #include <vector>
 
 #include "folio/tier/event_subscriber.h"
+#include "support/temporary_folder.h"
 
 namespace folio::test {
 
-/// A folder of the test's own, gone with it.
-class Folder {
- public:
-  Folder() {
-    std::string pattern = std::filesystem::temp_directory_path() / "folio_events.XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { std::filesystem::remove_all(path_); }
-  [[nodiscard]] std::string path(std::string_view name) const {
-    return path_ + "/" + std::string(name);
-  }
-  [[nodiscard]] std::string socket(std::string_view name) const { return "ipc://" + path(name); }
-
- private:
-  std::string path_;
-};
+/// An endpoint of ZeroMQ.
+inline std::string socket_in(const TemporaryFolder& folder, const std::string& name) {
+  return "ipc://" + folder.path(name);
+}
 
 /// Until `holds`, or for so long that something hangs.
 template <class Condition>

@@ -96,10 +96,10 @@ void meet(const TierObserver& tier, EventPublisher& publisher, Client& subscribe
 }
 
 TEST(EventPublisher, sends_topic_number_and_batch) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string topic("kv@pod\0@model", 13);
   EventPublisher publisher =
-      make({.endpoint = folder.socket("pub"), .topic = topic, .data_parallel_rank = 3});
+      make({.endpoint = socket_in(folder, "pub"), .topic = topic, .data_parallel_rank = 3});
   const TierObserver tier = publisher.add_tier(medium_cpu).value();
   Client subscriber(ZMQ_SUB, publisher.endpoint(), topic);
   meet(tier, publisher, subscriber);
@@ -122,9 +122,9 @@ TEST(EventPublisher, sends_topic_number_and_batch) {
 }
 
 TEST(EventPublisher, replays_what_it_has_and_gives_snapshots) {
-  const Folder folder;
-  EventPublisher publisher = make({.endpoint = folder.socket("pub"),
-                                   .replay_endpoint = folder.socket("replay"),
+  const TemporaryFolder folder;
+  EventPublisher publisher = make({.endpoint = socket_in(folder, "pub"),
+                                   .replay_endpoint = socket_in(folder, "replay"),
                                    .replay_batches = 3,
                                    .names = NameForm::bytes});
   const TierObserver tier = publisher.add_tier(medium_cpu).value();
@@ -160,9 +160,9 @@ TEST(EventPublisher, replays_what_it_has_and_gives_snapshots) {
 }
 
 TEST(EventPublisher, refuses_requests_that_are_none) {
-  const Folder folder;
+  const TemporaryFolder folder;
   EventPublisher publisher =
-      make({.endpoint = folder.socket("pub"), .replay_endpoint = folder.socket("replay")});
+      make({.endpoint = socket_in(folder, "pub"), .replay_endpoint = socket_in(folder, "replay")});
   Client client(ZMQ_DEALER, publisher.replay_endpoint());
   client.send({}, tier::bytes_of(0));
   client.send({{}}, "1234567");
@@ -179,9 +179,9 @@ TEST(EventPublisher, refuses_requests_that_are_none) {
 }
 
 TEST(EventPublisher, keeps_no_more_bytes_than_it_may) {
-  const Folder folder;
-  EventPublisher publisher = make({.endpoint = folder.socket("pub"),
-                                   .replay_endpoint = folder.socket("replay"),
+  const TemporaryFolder folder;
+  EventPublisher publisher = make({.endpoint = socket_in(folder, "pub"),
+                                   .replay_endpoint = socket_in(folder, "replay"),
                                    .replay_bytes = 1000});
   const TierObserver tier = publisher.add_tier(medium_cpu).value();
   for (uint32_t i = 0; i < 20; ++i) {
@@ -194,9 +194,9 @@ TEST(EventPublisher, keeps_no_more_bytes_than_it_may) {
 
 /// Nobody reads, the queue is small: nothing waits, what has no room is counted, and a gap says so.
 TEST(EventPublisher, never_waits_and_leaves_a_gap_where_it_dropped_events) {
-  const Folder folder;
-  EventPublisher publisher = make({.endpoint = folder.socket("pub"),
-                                   .replay_endpoint = folder.socket("replay"),
+  const TemporaryFolder folder;
+  EventPublisher publisher = make({.endpoint = socket_in(folder, "pub"),
+                                   .replay_endpoint = socket_in(folder, "replay"),
                                    .high_water_mark = 1,
                                    .max_queued_events = 4,
                                    .interval_ms = 10'000});
@@ -218,9 +218,9 @@ TEST(EventPublisher, never_waits_and_leaves_a_gap_where_it_dropped_events) {
 }
 
 TEST(EventPublisher, tells_names_of_a_pool_once_and_what_tiers_have_with_tokens) {
-  const Folder folder;
-  EventPublisher publisher = make({.endpoint = folder.socket("pub"),
-                                   .replay_endpoint = folder.socket("replay"),
+  const TemporaryFolder folder;
+  EventPublisher publisher = make({.endpoint = socket_in(folder, "pub"),
+                                   .replay_endpoint = socket_in(folder, "replay"),
                                    .names = NameForm::bytes});
   const EventFunction pool = publisher.add_pool().value();
   const TierObserver tier = publisher.add_tier(medium_storage).value();
@@ -274,7 +274,7 @@ TEST(EventPublisher, tells_names_of_a_pool_once_and_what_tiers_have_with_tokens)
 }
 
 TEST(EventPublisher, refuses_endpoints_that_are_none_or_taken) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const auto refusal = [](const EventPublisherOptions& options) {
     const Result<EventPublisher> made = EventPublisher::create(options);
     EXPECT_EQ(made.error().code(), Errc::invalid_argument);
@@ -287,7 +287,7 @@ TEST(EventPublisher, refuses_endpoints_that_are_none_or_taken) {
         std::string_view(with_zero)}) {
     EXPECT_THAT(refusal({.endpoint = endpoint}), HasSubstr("endpoint is"));
     if (endpoint.empty()) continue;
-    EXPECT_THAT(refusal({.endpoint = folder.socket("x"), .replay_endpoint = endpoint}),
+    EXPECT_THAT(refusal({.endpoint = socket_in(folder, "x"), .replay_endpoint = endpoint}),
                 HasSubstr("replay_endpoint is"));
   }
   for (const char* endpoint : {"tcp://*", "tcp://*:", "tcp://*:65536", "tcp://*:-1", "tcp://*:x1"})
@@ -316,8 +316,8 @@ TEST(EventPublisher, refuses_endpoints_that_are_none_or_taken) {
 }
 
 TEST(EventPublisher, refuses_options_that_cannot_be) {
-  const Folder folder;
-  const std::string endpoint = folder.socket("pub");
+  const TemporaryFolder folder;
+  const std::string endpoint = socket_in(folder, "pub");
   const auto refusal = [&](EventPublisherOptions options) {
     options.endpoint = endpoint;
     const Result<EventPublisher> made = EventPublisher::create(options);
@@ -355,9 +355,9 @@ TEST(EventPublisher, refuses_options_that_cannot_be) {
 }
 
 TEST(EventPublisher, tells_anew_what_a_pool_has) {
-  const Folder folder;
-  EventPublisher publisher = make({.endpoint = folder.socket("pub"),
-                                   .replay_endpoint = folder.socket("replay"),
+  const TemporaryFolder folder;
+  EventPublisher publisher = make({.endpoint = socket_in(folder, "pub"),
+                                   .replay_endpoint = socket_in(folder, "replay"),
                                    .names = NameForm::bytes});
   Sha256Names names = Sha256Names::create().value();
   PagePool pool = std::move(PagePool::create({.num_pages = 8,

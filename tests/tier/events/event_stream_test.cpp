@@ -31,23 +31,23 @@ class EventStream : public ::testing::Test {
  protected:
   void start(const Stream& stream) {
     const std::string any = "tcp://127.0.0.1:*";
-    publisher_.emplace(
-        EventPublisher::create({.endpoint = stream.over_tcp ? any : folder_.socket("pub"),
-                                .replay_endpoint = stream.over_tcp ? any : folder_.socket("replay"),
-                                .topic = "kv@test@model",
-                                .replay_batches = stream.replay_batches,
-                                .interval_ms = 1,
-                                .format = stream.format,
-                                .names = stream.names})
-            .value());
+    publisher_.emplace(EventPublisher::create(
+                           {.endpoint = stream.over_tcp ? any : socket_in(folder_, "pub"),
+                            .replay_endpoint = stream.over_tcp ? any : socket_in(folder_, "replay"),
+                            .topic = "kv@test@model",
+                            .replay_batches = stream.replay_batches,
+                            .interval_ms = 1,
+                            .format = stream.format,
+                            .names = stream.names})
+                           .value());
     engine_ = std::make_unique<ToldEngine>(*publisher_,
                                            folder_.path("disk" + std::to_string(num_engines_++)));
     if (stream.lost > 0)
       relay_ = std::make_unique<LossyRelay>(std::string(publisher_->endpoint()),
-                                            folder_.socket("relay"), stream.lost, rng_.next());
+                                            socket_in(folder_, "relay"), stream.lost, rng_.next());
   }
   EventSubscriber subscribe(EventSubscriberOptions options = {}) {
-    const std::string relayed = folder_.socket("relay");
+    const std::string relayed = socket_in(folder_, "relay");
     options.endpoint = relay_ == nullptr ? publisher_->endpoint() : std::string_view(relayed);
     options.replay_endpoint = publisher_->replay_endpoint();
     options.topic = "kv@test";
@@ -86,7 +86,7 @@ class EventStream : public ::testing::Test {
     EXPECT_EQ(subscriber.figures().malformed_messages, 0);
   }
 
-  Folder folder_;
+  TemporaryFolder folder_;
   int num_engines_ = 0;
   Rng rng_{test_seed()};
   std::optional<EventPublisher> publisher_;
@@ -139,8 +139,8 @@ TEST_F(EventStream, heals_who_loses_messages_that_nobody_has_any_more) {
 }
 
 TEST_F(EventStream, heals_after_events_that_were_dropped_when_the_pool_tells_anew) {
-  publisher_.emplace(EventPublisher::create({.endpoint = folder_.socket("pub"),
-                                             .replay_endpoint = folder_.socket("replay"),
+  publisher_.emplace(EventPublisher::create({.endpoint = socket_in(folder_, "pub"),
+                                             .replay_endpoint = socket_in(folder_, "replay"),
                                              .topic = "kv@test@model",
                                              .max_queued_events = 3,
                                              .interval_ms = 10'000,
@@ -193,10 +193,11 @@ TEST_F(EventStream, a_slow_subscriber_loses_batches_and_nobody_waits_for_it) {
 TEST_F(EventStream, garbage_on_the_wire_is_counted) {
   tier::ZmqContext context;
   auto socket = tier::ZmqSocket::open(context, ZMQ_PUB).value();
-  socket.attach(tier::ZmqSocket::Way::bind, folder_.socket("pub"), "test", "pub").or_throw();
+  socket.attach(tier::ZmqSocket::Way::bind, socket_in(folder_, "pub"), "test", "pub").or_throw();
   auto replay = tier::ZmqSocket::open(context, ZMQ_ROUTER).value();
-  replay.attach(tier::ZmqSocket::Way::bind, folder_.socket("replay"), "test", "replay").or_throw();
-  const std::string endpoint = folder_.socket("pub"), asked = folder_.socket("replay");
+  replay.attach(tier::ZmqSocket::Way::bind, socket_in(folder_, "replay"), "test", "replay")
+      .or_throw();
+  const std::string endpoint = socket_in(folder_, "pub"), asked = socket_in(folder_, "replay");
   EventSubscriber subscriber =
       EventSubscriber::create({.endpoint = endpoint, .replay_endpoint = asked, .idle_check_ms = 0})
           .value();
@@ -236,9 +237,9 @@ TEST_F(EventStream, garbage_on_the_wire_is_counted) {
 }
 
 TEST_F(EventStream, of_a_publisher_that_does_not_answer_is_followed_all_the_same) {
-  publisher_.emplace(EventPublisher::create({.endpoint = folder_.socket("pub")}).value());
+  publisher_.emplace(EventPublisher::create({.endpoint = socket_in(folder_, "pub")}).value());
   const TierObserver tier = publisher_->add_tier(medium_cpu).value();
-  const std::string nobody = folder_.socket("nobody");
+  const std::string nobody = socket_in(folder_, "nobody");
   EventSubscriber subscriber = EventSubscriber::create({.endpoint = publisher_->endpoint(),
                                                         .replay_endpoint = nobody,
                                                         .max_held_batches = 2,

@@ -37,6 +37,7 @@ def value(name, **labels):
 
 
 assert value("folio_tiers_asked_pages_total") == 100
+assert value("folio_tiers_shared_pages_total") == 20
 assert value("folio_tier_load_tokens_total", tier=LABEL) == 480
 assert value("folio_tier_load_tokens_total", tier="host") == 0
 assert value("folio_tier_load_outcomes_total", tier=LABEL, outcome="corrupt") == 2

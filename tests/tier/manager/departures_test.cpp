@@ -23,6 +23,14 @@ class CacheManagerDepartures : public ::testing::TestWithParam<StorePolicy> {
     ASSERT_NE(engine_.admit({prompt.begin(), end}), nullptr);
     ASSERT_TRUE(engine_.compute(engine_.living() - 1));
   }
+  /// All five in one sequence; the tier has the first three, and ends no store from now on.
+  void compute_five_of_which_three_are_stored() {
+    compute(3);
+    engine_.release(0);
+    engine_.settle();
+    tier_.ends_at_once = false;
+    compute(5);
+  }
   void end_stores_in_order() {
     while (!tier_.pending.empty()) {
       tier_.end();
@@ -35,7 +43,14 @@ class CacheManagerDepartures : public ::testing::TestWithParam<StorePolicy> {
     ASSERT_NE(engine_.admit(count_from(1000, (free + pages) * page_size)), nullptr);
     ASSERT_TRUE(engine_.compute(engine_.living() - 1));
   }
-  [[nodiscard]] int32_t found() { return engine_.pool().peek(prompt) / page_size; }
+  void expect_the_beginning_outlives_the_end() {
+    evict(2);
+    EXPECT_EQ(engine_.pool().peek(prompt) / page_size, 3);
+  }
+  void finish() {
+    tier_.ends_at_once = true;
+    engine_.finish();
+  }
 
   ManualTier tier_;
   PatternEngine engine_{{.num_pages = 12, .tiers = {{.tier = &tier_, .policy = GetParam()}}}};
@@ -48,28 +63,20 @@ TEST_P(CacheManagerDepartures, keep_the_beginning_longest) {
   EXPECT_EQ(tier_.pending.size(), 5U);
   end_stores_in_order();
   EXPECT_EQ(engine_.pool().stats().used_pages, 0);
-  evict(2);
-  EXPECT_EQ(found(), 3);
-  tier_.ends_at_once = true;
-  engine_.finish();
+  expect_the_beginning_outlives_the_end();
+  finish();
 }
 
 TEST_P(CacheManagerDepartures, keep_it_where_only_the_end_is_stored) {
-  compute(3);
-  engine_.release(0);
-  engine_.settle();
-  tier_.ends_at_once = false;
-  compute(5);
+  compute_five_of_which_three_are_stored();
   EXPECT_EQ(engine_.length(0), 5 * page_size + 1);
   engine_.release(0);
   EXPECT_EQ(tier_.pending.size(), 2U);
   EXPECT_EQ(engine_.pool().stats().used_pages, 5) << "those before, too";
   end_stores_in_order();
   EXPECT_EQ(engine_.pool().stats().used_pages, 0);
-  evict(2);
-  EXPECT_EQ(found(), 3);
-  tier_.ends_at_once = true;
-  engine_.finish();
+  expect_the_beginning_outlives_the_end();
+  finish();
 }
 
 TEST_P(CacheManagerDepartures, keep_it_where_a_sequence_is_preempted) {
@@ -77,39 +84,28 @@ TEST_P(CacheManagerDepartures, keep_it_where_a_sequence_is_preempted) {
   compute(5);
   engine_.manager().preempt(engine_.id(0)).or_throw();
   end_stores_in_order();
-  evict(2);
-  EXPECT_EQ(found(), 3);
+  expect_the_beginning_outlives_the_end();
   tier_.ends_at_once = true;
   engine_.manager().release(engine_.id(0)).or_throw();
 }
 
 TEST_P(CacheManagerDepartures, give_way_where_the_pool_is_short) {
-  compute(3);
-  engine_.release(0);
-  engine_.settle();
-  tier_.ends_at_once = false;
-  compute(5);
+  compute_five_of_which_three_are_stored();
   ASSERT_NE(engine_.admit(count_from(1000, 5 * page_size)), nullptr);
   ASSERT_TRUE(engine_.compute(1));
   engine_.release(0);
   EXPECT_EQ(engine_.pool().stats().used_pages, 10);
   engine_.manager().poll();
   EXPECT_EQ(engine_.pool().stats().used_pages, 5 + 2) << "2 are left, 3 were held for their order";
-  tier_.ends_at_once = true;
-  engine_.finish();
+  finish();
 }
 
 TEST_P(CacheManagerDepartures, end_where_stores_are_given_up) {
-  compute(3);
-  engine_.release(0);
-  engine_.settle();
-  tier_.ends_at_once = false;
-  compute(5);
+  compute_five_of_which_three_are_stored();
   engine_.release(0);
   EXPECT_EQ(engine_.manager().give_up_stores(), 0);
   EXPECT_EQ(engine_.pool().stats().used_pages, 2);
-  tier_.ends_at_once = true;
-  engine_.finish();
+  finish();
 }
 
 INSTANTIATE_TEST_SUITE_P(policies, CacheManagerDepartures,

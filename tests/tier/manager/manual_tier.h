@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -35,6 +36,7 @@ class ManualTier final : public Tier {
   TierOutcome load_outcome = TierOutcome::done, store_outcome = TierOutcome::done;
   int32_t lies_by = 0;  ///< what `find` adds to the truth
   uint32_t landed_extents = 0;
+  std::ptrdiff_t seen_by = 0;  ///< from an address of a device to where the tier sees its bytes
   int64_t finds = 0, load_calls = 0, stored = 0;
   int64_t stored_again = 0;  ///< that were there: no bytes were read
   LoadOrder last_order = LoadOrder::pages;
@@ -108,7 +110,7 @@ class ManualTier final : public Tier {
     if (at == pages.end()) return TierOutcome::missing;
     const std::byte* from = at->second.data();
     for (const Extent& e : page.extents) {
-      std::memcpy(e.data, from, static_cast<size_t>(e.bytes));
+      std::memcpy(e.data + seen_by, from, static_cast<size_t>(e.bytes));
       from += e.bytes;
     }
     return TierOutcome::done;
@@ -120,7 +122,8 @@ class ManualTier final : public Tier {
       return;
     }
     Bytes& bytes = pages[page.name];
-    for (const Extent& e : page.extents) bytes.insert(bytes.end(), e.data, e.data + e.bytes);
+    for (const Extent& e : page.extents)
+      bytes.insert(bytes.end(), e.data + seen_by, e.data + seen_by + e.bytes);
     ++stored;
   }
 

@@ -2,15 +2,13 @@
 /// tests/tier/manager/random_test.cpp: a small pool over small tiers, so that pages go down and
 /// come back all the time, whatever the tiers do.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "folio/tier/disk_tier.h"
 #include "folio/tier/host_tier.h"
+#include "support/temporary_folder.h"
 #include "tier/manager/slow_medium.h"
 #include "tier/manager/unreliable_tier.h"
 #include "tier/manager/wandering.h"
@@ -18,23 +16,6 @@
 
 namespace folio::test {
 namespace {
-
-namespace fs = std::filesystem;
-
-class Folder {
- public:
-  Folder() {
-    std::string pattern = fs::temp_directory_path() / "folio_manager.XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { fs::remove_all(path_); }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 struct Sums {
   int64_t loaded[3] = {}, lost = 0, shared = 0, unstored = 0, rests = 0, early_looks = 0;
@@ -85,7 +66,7 @@ void one_round(Rng& rng, const std::string& path, bool is_honest, Sums& sums) {
 
 TEST(CacheManagerRandom, serves_no_wrong_byte_while_pages_wander_between_tiers) {
   Rng rng(seed_of_run());
-  const Folder folder;
+  const TemporaryFolder folder;
   Sums sums;
   for (int round = 0; round < 50; ++round)
     ASSERT_NO_FATAL_FAILURE(one_round(rng, folder.path(), true, sums)) << "round " << round;
@@ -96,7 +77,7 @@ TEST(CacheManagerRandom, serves_no_wrong_byte_while_pages_wander_between_tiers) 
 
 TEST(CacheManagerRandom, serves_no_wrong_byte_beside_a_tier_that_fails_and_lies) {
   Rng rng(seed_of_run());
-  const Folder folder;
+  const TemporaryFolder folder;
   Sums sums;
   for (int round = 0; round < 200; ++round)
     ASSERT_NO_FATAL_FAILURE(one_round(rng, folder.path(), false, sums)) << "round " << round;

@@ -1,60 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/tier/manager/shared_loads_test.cpp: sequences that want pages which are on their way to
 /// another wait for these, and sequences that come back find what tiers have.
-#include <gtest/gtest.h>
+#include "tier/manager/shared_loads.h"
 
 #include <array>
 #include <span>
 #include <vector>
 
-#include "tier/manager/manual_tier.h"
-#include "tier/manager/pattern_engine.h"
-
 namespace folio::test {
 namespace {
 
-using Tokens = PatternEngine::Tokens;
-const Tokens prompt = count_from(0, 17), longer = count_from(0, 25);  // four and six full pages
-
-class CacheManagerSharedLoads : public ::testing::Test {
- protected:
-  CacheManagerSharedLoads() { put_down(longer); }
-  /// In the tier alone.
-  void put_down(const Tokens& tokens) {
-    EXPECT_NE(engine_.admit(tokens), nullptr);
-    engine_.settle();
-    EXPECT_TRUE(engine_.compute(0));
-    engine_.release(0);
-    engine_.settle();
-    engine_.pool().clear().or_throw();
-    tier_.load_calls = 0;
-    tier_.ends_at_once = false;
-  }
-  void end_pages(size_t count) {
-    for (size_t i = 0; i < count; ++i) tier_.end();
-    engine_.manager().poll();
-    engine_.check();
-  }
-  [[nodiscard]] int64_t used_pages() { return engine_.pool().stats().used_pages; }
-  [[nodiscard]] const uint32_t* row(size_t i) {
-    return engine_.pool().table().entries + engine_.pool().row_start(engine_.id(i)).value();
-  }
-  void finish() {
-    tier_.ends_at_once = true;
-    engine_.settle();
-    engine_.check();
-    for (size_t i = 0; i < engine_.living(); ++i) EXPECT_TRUE(engine_.compute(i));
-    engine_.check();
-    engine_.finish();
-  }
-
-  ManualTier tier_;
-  ManualClock clock_;
-  PatternEngine engine_{{.num_pages = 40,
-                         .tiers = {{.tier = &tier_}},
-                         .max_spans = 4,
-                         .manager = {.load_deadline_ms = 10, .clock = clock_.clock()}}};
-};
+using CacheManagerSharedLoads = SharedLoads;
 
 TEST_F(CacheManagerSharedLoads, are_done_once_for_an_admit_during_a_prefetch) {
   ASSERT_EQ(engine_.manager().prefetch(prompt).value(), 16);

@@ -31,11 +31,26 @@ inline std::unique_ptr<Tier> open(const RedisServer& server, RedisOptions redis 
   return make_redis_tier(redis, options).value();
 }
 
-/// The value of page 1 is replaced; nothing of that reaches the page.
-struct Replaced {
-  explicit Replaced(RedisServer& s) : server(s), tier(open(s)) {
+/// Page 1 is in a server, by a tier of its own.
+struct Stored {
+  explicit Stored(RedisServer& s, const RedisOptions& redis = {})
+      : server(s), tier(open(s, redis)) {
     page.fill(7);
     EXPECT_EQ(store(*tier, name_of(1), page), TierOutcome::done);
+  }
+  void expect_loaded(Tier& from) {
+    back.fill(8);
+    EXPECT_EQ(load(from, name_of(1), back), TierOutcome::done);
+    EXPECT_EQ(back.memory(), page.memory());
+  }
+  RedisServer& server;
+  std::unique_ptr<Tier> tier;
+  PageMemory page{{5000, 3000}}, back{{5000, 3000}};
+};
+
+/// The value of page 1 is replaced; nothing of that reaches the page.
+struct Replaced : Stored {
+  explicit Replaced(RedisServer& s) : Stored(s) {
     key = server.keys().at(0);
     value = server.text({"GET", key});
   }
@@ -48,12 +63,8 @@ struct Replaced {
   void expect_repaired() {
     server.command({"DEL", key});
     EXPECT_EQ(store(*tier, name_of(1), page), TierOutcome::done);
-    EXPECT_EQ(load(*tier, name_of(1), back), TierOutcome::done) << "it can be stored anew";
-    EXPECT_EQ(back.memory(), page.memory());
+    expect_loaded(*tier);  // it can be stored anew
   }
-  RedisServer& server;
-  std::unique_ptr<Tier> tier;
-  PageMemory page{{5000, 3000}}, back{{5000, 3000}};
   std::string key, value;
 };
 

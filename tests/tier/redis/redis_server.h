@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
 #include <initializer_list>
 #include <memory>
 #include <stdexcept>
@@ -23,23 +22,9 @@
 #include <string_view>
 #include <vector>
 
+#include "support/temporary_folder.h"
+
 namespace folio::test {
-
-/// A folder of the test's own.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = std::filesystem::temp_directory_path() / "folio_redis.XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 inline uint16_t free_port() {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -88,7 +73,7 @@ class RedisServer {
   RedisServer& operator=(const RedisServer&) = delete;
   ~RedisServer() { kill_it(); }
 
-  [[nodiscard]] std::string socket() const { return folder_.path() + "/socket"; }
+  [[nodiscard]] std::string socket() const { return folder_.path("socket"); }
   [[nodiscard]] std::string url() const { return "unix://" + socket(); }
   [[nodiscard]] uint16_t port() const { return port_; }
   [[nodiscard]] const std::string& folder() const { return folder_.path(); }
@@ -122,7 +107,7 @@ class RedisServer {
                                    "--dir",
                                    folder_.path(),
                                    "--logfile",
-                                   folder_.path() + "/log"};
+                                   folder_.path("log")};
     words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
     if (std::find(words.begin(), words.end(), "--port") == words.end())
       words.insert(words.end(), {"--port", std::to_string(port_)});

@@ -18,45 +18,55 @@ using ::testing::Not;
 
 // ---- Full
 
+/// 12 MB in all.
+class ManyPages {
+ public:
+  static constexpr uint32_t count = 60;
+  TierOutcome put(Tier& tier, uint32_t i) {
+    page_.fill(i);
+    return store(tier, name_of(i), page_);
+  }
+  TierOutcome get(Tier& tier, uint32_t i) {
+    const TierOutcome outcome = load(tier, name_of(i), back_);
+    page_.fill(i);
+    if (outcome == TierOutcome::done && back_.memory() != page_.memory())
+      ADD_FAILURE() << "wrong bytes in page " << i;
+    return outcome;
+  }
+
+ private:
+  PageMemory page_{{200'000}}, back_{{200'000}};
+};
+
 TEST_F(RedisTier, that_is_full_refuses_pages_and_serves_on) {
   RedisServer server({.arguments = {"--maxmemory", "4mb", "--maxmemory-policy", "noeviction"}});
   const auto tier = open(server);
-  PageMemory page({200'000}), back({200'000});
+  ManyPages pages;
   std::map<TierOutcome, int> outcomes;
   std::vector<uint32_t> stored;
-  for (uint32_t i = 0; i < 60; ++i) {
-    page.fill(i);
-    const TierOutcome outcome = store(*tier, name_of(i), page);
+  for (uint32_t i = 0; i < ManyPages::count; ++i) {
+    const TierOutcome outcome = pages.put(*tier, i);
     ++outcomes[outcome];
     if (outcome == TierOutcome::done) stored.push_back(i);
   }
   EXPECT_GT(outcomes[TierOutcome::full], 20);
   EXPECT_GT(outcomes[TierOutcome::done], 3);
-  EXPECT_EQ(outcomes[TierOutcome::full] + outcomes[TierOutcome::done], 60);
+  EXPECT_EQ(outcomes[TierOutcome::full] + outcomes[TierOutcome::done], int{ManyPages::count});
   EXPECT_THAT(tier->last_fault().message(), HasSubstr("OOM"));
-  for (const uint32_t i : stored) {
-    page.fill(i);
-    ASSERT_EQ(load(*tier, name_of(i), back), TierOutcome::done);
-    ASSERT_EQ(back.memory(), page.memory());
-  }
+  for (const uint32_t i : stored) ASSERT_EQ(pages.get(*tier, i), TierOutcome::done);
 }
 
 TEST_F(RedisTier, whose_server_evicts_misses) {
   RedisServer server({.arguments = {"--maxmemory", "4mb", "--maxmemory-policy", "allkeys-lru"}});
   const auto tier = open(server);
-  PageMemory page({200'000}), back({200'000});
-  for (uint32_t i = 0; i < 60; ++i) {
-    page.fill(i);
-    ASSERT_EQ(store(*tier, name_of(i), page), TierOutcome::done);
-  }
+  ManyPages pages;
+  for (uint32_t i = 0; i < ManyPages::count; ++i) ASSERT_EQ(pages.put(*tier, i), TierOutcome::done);
   int found = 0;
-  for (uint32_t i = 0; i < 60; ++i) {
-    const TierOutcome outcome = load(*tier, name_of(i), back);
+  for (uint32_t i = 0; i < ManyPages::count; ++i) {
+    const TierOutcome outcome = pages.get(*tier, i);
     if (outcome == TierOutcome::missing) continue;
     ASSERT_EQ(outcome, TierOutcome::done);
     ++found;
-    page.fill(i);
-    ASSERT_EQ(back.memory(), page.memory());
   }
   EXPECT_GT(found, 3);
   EXPECT_LT(found, 40);
@@ -64,13 +74,12 @@ TEST_F(RedisTier, whose_server_evicts_misses) {
 
 TEST_F(RedisTier, of_a_replica_loads_and_cannot_store) {
   RedisServer server;
-  Replaced r(server);
+  Stored stored(server);
   RedisServer replica({.arguments = {"--replicaof", "127.0.0.1", std::to_string(server.port())}});
   while (replica.integer({"DBSIZE"}) != 1) usleep(10'000);
   const auto tier = open(replica);
-  EXPECT_EQ(load(*tier, name_of(1), r.back), TierOutcome::done);
-  EXPECT_EQ(r.back.memory(), r.page.memory());
-  EXPECT_EQ(store(*tier, name_of(2), r.page), TierOutcome::failed);
+  stored.expect_loaded(*tier);
+  EXPECT_EQ(store(*tier, name_of(2), stored.page), TierOutcome::failed);
   EXPECT_THAT(tier->last_fault().message(), HasSubstr("READONLY"));
 }
 
@@ -122,48 +131,42 @@ TEST_F(RedisTier, that_may_not_says_so_without_the_password) {
 
 TEST_F(RedisTier, whose_server_is_away_misses_at_once_and_finds_it_again) {
   RedisServer server;
-  const auto tier = open(server);
-  PageMemory page({1000}), back({1000});
-  page.fill(1);
-  ASSERT_EQ(store(*tier, name_of(1), page), TierOutcome::done);
+  Stored stored(server);
+  Tier* const tier = stored.tier.get();
   server.kill_it();
-  EXPECT_EQ(load(*tier, name_of(1), back), TierOutcome::failed);
+  EXPECT_EQ(load(*tier, name_of(1), stored.back), TierOutcome::failed);
   EXPECT_THAT(tier->last_fault().message(), HasSubstr(server.socket()));
   EXPECT_THAT(tier->last_fault().message(), HasSubstr("cannot connect"));
-  for (int i = 0; i < 100; ++i) ASSERT_EQ(store(*tier, name_of(2), page), TierOutcome::failed);
+  for (int i = 0; i < 100; ++i)
+    ASSERT_EQ(store(*tier, name_of(2), stored.page), TierOutcome::failed);
   const PageName names[] = {name_of(1)};
   tier->drop(names).or_throw();
   server.start();
-  while (load(*tier, name_of(2), back) == TierOutcome::failed) usleep(1000);
-  ASSERT_EQ(store(*tier, name_of(1), page), TierOutcome::done);
-  EXPECT_EQ(load(*tier, name_of(1), back), TierOutcome::done);
-  EXPECT_EQ(back.memory(), page.memory());
+  while (load(*tier, name_of(2), stored.back) == TierOutcome::failed) usleep(1000);
+  ASSERT_EQ(store(*tier, name_of(1), stored.page), TierOutcome::done);
+  stored.expect_loaded(*tier);
 }
 
 TEST_F(RedisTier, stores_again_what_a_server_has_lost) {
   RedisServer server;
-  const auto tier = open(server);
-  PageMemory page({1000}), back({1000});
-  page.fill(1);
-  ASSERT_EQ(store(*tier, name_of(1), page), TierOutcome::done);
+  Stored stored(server);
   server.kill_it();
   server.start();
-  EXPECT_EQ(load(*tier, name_of(2), back), TierOutcome::missing) << "a new connection, at once";
-  ASSERT_EQ(store(*tier, name_of(1), page), TierOutcome::done);
+  EXPECT_EQ(load(*stored.tier, name_of(2), stored.back), TierOutcome::missing)
+      << "a new connection, at once";
+  ASSERT_EQ(store(*stored.tier, name_of(1), stored.page), TierOutcome::done);
   EXPECT_EQ(server.integer({"DBSIZE"}), 1);
 }
 
 TEST_F(RedisTier, whose_server_stands_still_gives_up) {
   RedisServer server;
-  const auto tier = open(server, {.command_timeout_ms = 50});
-  PageMemory page({1000});
-  ASSERT_EQ(store(*tier, name_of(1), page), TierOutcome::done);
+  Stored stored(server, {.command_timeout_ms = 50});
   kill(server.pid(), SIGSTOP);
-  EXPECT_EQ(load(*tier, name_of(1), page), TierOutcome::failed);
-  EXPECT_THAT(tier->last_fault().message(), HasSubstr("no answer in time"));
+  EXPECT_EQ(load(*stored.tier, name_of(1), stored.back), TierOutcome::failed);
+  EXPECT_THAT(stored.tier->last_fault().message(), HasSubstr("no answer in time"));
   kill(server.pid(), SIGCONT);
-  while (load(*tier, name_of(1), page) == TierOutcome::failed) usleep(1000);
-  EXPECT_EQ(load(*tier, name_of(1), page), TierOutcome::done);
+  while (load(*stored.tier, name_of(1), stored.back) == TierOutcome::failed) usleep(1000);
+  stored.expect_loaded(*stored.tier);
 }
 
 }  // namespace

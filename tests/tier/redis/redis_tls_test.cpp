@@ -29,7 +29,7 @@ class Certificates {
     sign("client", "subjectAltName=DNS:client.example");
   }
   [[nodiscard]] std::string file(const std::string& name, const char* kind) const {
-    return folder_.path() + "/" + name + "." + kind;
+    return folder_.path(name + "." + kind);
   }
   [[nodiscard]] std::vector<std::string> arguments(uint16_t port, const char* clients) const {
     return {"--port",
