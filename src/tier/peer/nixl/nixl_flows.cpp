@@ -14,10 +14,6 @@ constexpr size_t most_pieces = 2048;  ///< of one of NIXL's writes
 constexpr int64_t most_bytes = int64_t{32} << 20;
 constexpr size_t most_writes = 4;  ///< of a link, at a time
 
-Status protocol_fault(const char* what) {
-  return fail(Errc::io, "Transport: a peer breaks the protocol: {}", what);
-}
-
 }  // namespace
 
 // ---- Memory

@@ -182,8 +182,7 @@ Status NixlWire::accept(uint64_t connection, const Frame& frame) {
 
 Status NixlWire::on_welcome(Link& link, const Frame& frame) {
   if (frame.kind == FrameKind::refused) return fail(Errc::io, "Transport: a peer refuses");
-  if (frame.kind != FrameKind::welcome)
-    return fail(Errc::io, "Transport: a peer breaks the protocol: it does not welcome");
+  if (frame.kind != FrameKind::welcome) return protocol_fault("it does not welcome");
   auto other = link.agent->learn(frame.bytes);
   if (!other) return other.error();
   link.other = std::move(*other);
@@ -437,7 +436,7 @@ Status NixlWire::on_note(Link& link, NoteKind kind, std::span<const std::byte> b
   const auto other = link.agent->learn(about);
   if (!other) return other.error();
   if (*other == link.other) return {};
-  return fail(Errc::io, "Transport: a peer breaks the protocol: it is another one now");
+  return protocol_fault("it is another one now");
 }
 
 }  // namespace folio::inline v1::tier

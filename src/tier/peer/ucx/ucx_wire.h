@@ -211,8 +211,4 @@ void UcxWire::guard(Link& link, Call call) noexcept {
   }
 }
 
-[[nodiscard]] inline Status protocol_fault(const char* what) {
-  return fail(Errc::io, "Transport: a peer breaks the protocol: {}", what);
-}
-
 }  // namespace folio::inline v1::tier
