@@ -25,6 +25,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tier/peer/book.h"
@@ -128,7 +129,10 @@ class NixlWire final : public Wire {
   void keep_alive(Link& link);
   /// Errors, and bad_alloc that is thrown, end the link soon.
   template <class Call>
-  void guard(Link& link, Call call) noexcept;
+  void guard(Link& link, Call call) noexcept {
+    if (const Status s = attempt(std::move(call)); !s.is_ok() && link.failed.is_ok())
+      link.failed = s;
+  }
 
   // nixl_links.cpp: links to peers.
   [[nodiscard]] Link* link_to(PeerId peer) noexcept;
@@ -183,14 +187,5 @@ class NixlWire final : public Wire {
   Clock::time_point busy_ = {};     ///< when there was something to do
   Clock::time_point greeted_ = {};  ///< when the station was looked at
 };
-
-template <class Call>
-void NixlWire::guard(Link& link, Call call) noexcept {
-  try {
-    if (const Status s = call(); !s.is_ok() && link.failed.is_ok()) link.failed = s;
-  } catch (const std::bad_alloc&) {
-    link.failed = fail(Errc::out_of_memory, "Transport: no memory for a peer");
-  }
-}
 
 }  // namespace folio::inline v1::tier
