@@ -2,10 +2,10 @@
 /// tier/device/cuda_driver.cpp: looks the functions up in libcuda.so.1.
 #include "tier/device/cuda_driver.h"
 
-#include <dlfcn.h>
-
 #include <new>
 #include <string>
+
+#include "tier/shared_library.h"
 
 namespace folio::inline v1::tier {
 namespace {
@@ -18,36 +18,28 @@ struct Loaded {
 Loaded load() {
   Loaded loaded;
   // never closed: the driver does not survive it
-  void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    loaded.fault = ::dlerror();
-    return loaded;
-  }
-  const auto find = [&]<class F>(const char* name, F* function) {
-    *function = reinterpret_cast<F>(::dlsym(library, name));
-    if (*function == nullptr && loaded.fault.empty())
-      loaded.fault = std::string("it has no ") + name;
-  };
+  SharedLibrary library("libcuda.so.1");
   CudaDriver& d = loaded.driver;
-  find("cuInit", &d.init);
-  find("cuGetErrorName", &d.error_name);
-  find("cuDeviceGet", &d.device_get);
-  find("cuDevicePrimaryCtxRetain", &d.context_retain);
-  find("cuDevicePrimaryCtxRelease_v2", &d.context_release);
-  find("cuCtxPushCurrent_v2", &d.context_push);
-  find("cuCtxPopCurrent_v2", &d.context_pop);
-  find("cuMemHostAlloc", &d.host_alloc);
-  find("cuMemFreeHost", &d.host_free);
-  find("cuMemcpyHtoDAsync_v2", &d.to_device);
-  find("cuMemcpyDtoHAsync_v2", &d.to_host);
-  find("cuStreamCreate", &d.stream_create);
-  find("cuStreamDestroy_v2", &d.stream_destroy);
-  find("cuStreamWaitEvent", &d.stream_wait);
-  find("cuStreamSynchronize", &d.stream_synchronize);
-  find("cuStreamIsCapturing", &d.stream_capture);
-  find("cuEventCreate", &d.event_create);
-  find("cuEventDestroy_v2", &d.event_destroy);
-  find("cuEventRecord", &d.event_record);
+  library.find("cuInit", &d.init);
+  library.find("cuGetErrorName", &d.error_name);
+  library.find("cuDeviceGet", &d.device_get);
+  library.find("cuDevicePrimaryCtxRetain", &d.context_retain);
+  library.find("cuDevicePrimaryCtxRelease_v2", &d.context_release);
+  library.find("cuCtxPushCurrent_v2", &d.context_push);
+  library.find("cuCtxPopCurrent_v2", &d.context_pop);
+  library.find("cuMemHostAlloc", &d.host_alloc);
+  library.find("cuMemFreeHost", &d.host_free);
+  library.find("cuMemcpyHtoDAsync_v2", &d.to_device);
+  library.find("cuMemcpyDtoHAsync_v2", &d.to_host);
+  library.find("cuStreamCreate", &d.stream_create);
+  library.find("cuStreamDestroy_v2", &d.stream_destroy);
+  library.find("cuStreamWaitEvent", &d.stream_wait);
+  library.find("cuStreamSynchronize", &d.stream_synchronize);
+  library.find("cuStreamIsCapturing", &d.stream_capture);
+  library.find("cuEventCreate", &d.event_create);
+  library.find("cuEventDestroy_v2", &d.event_destroy);
+  library.find("cuEventRecord", &d.event_record);
+  loaded.fault = library.fault();
   if (loaded.fault.empty())
     if (const int result = d.init(0); result != 0)
       loaded.fault = d.failure("cuInit", result).message();

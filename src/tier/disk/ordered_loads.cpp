@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tier/disk/disk_medium.h"
+#include "tier/load_steps.h"
 
 namespace folio::inline v1::tier {
 namespace {
@@ -44,14 +45,13 @@ class DiskMedium::OrderedLoads final : public FileWork {
 
   void add(Job& job, Directory::Held place) {
     pages_.push_back({.job = &job, .place = std::move(place)});
-    extents_ = std::max(extents_, static_cast<uint32_t>(job.extents.size()));
+    steps_.add(job.extents);
   }
 
   void run() {
-    for (uint32_t first = 0; first < extents_;) {
-      const uint32_t end = end_of_step(first);
+    for (uint32_t end = 0; end < steps_.num_extents();) {
+      end = steps_.end_of_step(end, step_bytes);
       for (size_t page = 0; page < pages_.size();) page = run_batch(page, end);
-      first = end;
     }
   }
 
@@ -73,18 +73,6 @@ class DiskMedium::OrderedLoads final : public FileWork {
   }
 
  private:
-  [[nodiscard]] uint32_t end_of_step(uint32_t first) const {
-    uint32_t end = first;
-    for (int64_t bytes = 0; end < extents_ && bytes < step_bytes; ++end) {
-      int64_t largest = 0;
-      for (const Loading& page : pages_)
-        if (end < page.job->extents.size())
-          largest = std::max(largest, page.job->extents[end].bytes);
-      bytes += largest;
-    }
-    return end;
-  }
-
   /// From this page on, as many as fit a batch; returns the next one.
   size_t run_batch(size_t at, uint32_t end) {
     pieces_.clear();
@@ -134,7 +122,7 @@ class DiskMedium::OrderedLoads final : public FileWork {
   std::vector<Loading> pages_;
   std::vector<Piece> pieces_;
   std::vector<FileOp> ops_;
-  uint32_t extents_ = 0;
+  LoadSteps steps_;
 };
 
 void DiskMedium::load_in_order(std::span<Job* const> jobs) {

@@ -15,14 +15,15 @@
 #include <thread>
 
 #include "tier/events/publisher_thread.h"
+#include "tier/events/speaker.h"
 
 namespace folio::inline v1 {
 
 using tier::EventPlace;
 using tier::Ledger;
-using tier::Note;
 using tier::NoteQueue;
 using tier::Retelling;
+using tier::Speaker;
 
 namespace {
 
@@ -30,38 +31,6 @@ constexpr auto creating = "EventPublisher::create";
 constexpr int linger_ms = 500;
 /// Answers beyond these wait for nobody: the receiver's request ends there.
 constexpr int32_t waiting_answers = 4096;
-
-/// What a pool or a tier is given as context.
-struct Speaker {
-  NoteQueue* queue = nullptr;
-  std::atomic<int64_t>* unnamed_events = nullptr;
-  uint8_t place = 0;
-
-  static void hear(void* self, const PoolEvent& event, std::span<const TokenId> tokens) noexcept {
-    const auto& speaker = *static_cast<const Speaker*>(self);
-    if (event.kind == PoolEventKind::cleared) {
-      speaker.queue->put({.kind = Note::Kind::cleared, .place = speaker.place}, {});
-    } else if (!event.has_name) {
-      speaker.unnamed_events->fetch_add(1, std::memory_order_relaxed);
-    } else {
-      speaker.queue->put(speaker.note_of(event), tokens);
-    }
-  }
-  static void watch(void* self, TierChange change, std::span<const PageName> names) noexcept {
-    const auto& speaker = *static_cast<const Speaker*>(self);
-    const Note::Kind kind = change == TierChange::stored ? Note::Kind::stored : Note::Kind::removed;
-    for (const PageName& name : names)
-      speaker.queue->put({.kind = kind, .place = speaker.place, .name = name}, {});
-  }
-  [[nodiscard]] Note note_of(const PoolEvent& event) const {
-    return {.kind = event.kind == PoolEventKind::stored ? Note::Kind::stored : Note::Kind::removed,
-            .place = place,
-            .has_parent = event.has_parent_name,
-            .adapter = event.adapter,
-            .name = event.name,
-            .parent = event.parent_name};
-  }
-};
 
 struct FileCloser {
   int file = -1;

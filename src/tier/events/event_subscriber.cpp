@@ -1,39 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/events/event_subscriber.cpp: batches in the order of their numbers, whatever was missed.
+/// tier/events/event_subscriber.cpp: sockets and calls; batches are in subscriber_batches.cpp.
 #include "folio/tier/event_subscriber.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <deque>
 #include <limits>
+#include <memory>
 #include <new>
-#include <optional>
 #include <string>
 
-#include "tier/events/zmq_socket.h"
+#include "tier/events/subscriber_state.h"
 
 namespace folio::inline v1 {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using tier::no_batch;
-
 constexpr auto creating = "EventSubscriber::create";
-
-/// What the replay socket is asked for, until one of them helps.
-enum class Request : uint8_t {
-  none,
-  first_snapshot,  ///< then `rest`
-  missing,         ///< batches from the expected one on, without a hole; then `snapshot`
-  snapshot,        ///< then `rest`
-  rest,            ///< batches from the expected one on, with holes
-};
-
-struct Held {
-  uint64_t number;
-  std::string payload;
-};
 
 Status check(const EventSubscriberOptions& o) {
   constexpr int64_t most = std::numeric_limits<int32_t>::max();
@@ -49,48 +31,7 @@ Status check(const EventSubscriberOptions& o) {
   return tier::check_ranges(creating, ranges);
 }
 
-std::span<const std::byte> as_bytes(const std::string& text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
 }  // namespace
-
-struct EventSubscriber::State {
-  State(const EventSubscriberOptions& given, EventIndex given_index)
-      : options(given), replay_endpoint(given.replay_endpoint), index(std::move(given_index)) {}
-
-  EventSubscriberOptions options;
-  std::string replay_endpoint;
-  EventIndex index;
-  tier::ZmqContext context;
-  tier::ZmqSocket live, replay;
-  EventSubscriberFigures figures;
-
-  bool has_begun = false;  ///< `next` is known
-  uint64_t next = 0;
-  std::optional<uint64_t> last_live;
-  Request request = Request::none;
-  bool has_hole = false, has_snapshot = false;  ///< of the request's answers
-  Clock::time_point answer_due, idle_until;
-  std::deque<Held> held;
-
-  [[nodiscard]] Status open();
-  [[nodiscard]] Status open_replay();
-  [[nodiscard]] Status ask(Request what);
-  [[nodiscard]] Status wait(int32_t timeout_ms);
-  [[nodiscard]] Status take_live();
-  [[nodiscard]] Status take_answers();
-  [[nodiscard]] Status take_answer(std::vector<std::string> frames);
-  [[nodiscard]] Status end_answers();
-  [[nodiscard]] Status take_held();
-  [[nodiscard]] Status give_up_late_request();
-  [[nodiscard]] Status begin_anew();
-  void apply(uint64_t number, const std::string& payload);
-  void skip_to(uint64_t number);
-  void be_idle_from_now() {
-    idle_until = Clock::now() + std::chrono::milliseconds(options.idle_check_ms);
-  }
-};
 
 // ---- Sockets
 
@@ -121,7 +62,7 @@ Status EventSubscriber::State::open_replay() {
 
 Status EventSubscriber::State::ask(Request what) {
   const bool for_snapshot = what == Request::first_snapshot || what == Request::snapshot;
-  const std::string number = tier::bytes_of(for_snapshot ? no_batch : next);
+  const std::string number = tier::bytes_of(for_snapshot ? tier::no_batch : next);
   const std::string_view frames[] = {std::string_view()};
   request = what;
   has_hole = has_snapshot = false;
@@ -140,146 +81,6 @@ Status EventSubscriber::State::wait(int32_t timeout_ms) {
   return fail(Errc::io, "EventSubscriber::poll: cannot wait: {}", zmq_strerror(errno));
 }
 
-// ---- Batches
-
-void EventSubscriber::State::apply(uint64_t number, const std::string& payload) {
-  // One that cannot be read is counted by the index, and no reason to ask for it again.
-  static_cast<void>(index.apply(as_bytes(payload)));
-  next = number + 1;
-  has_begun = true;
-}
-
-/// What stands between has gone for good.
-void EventSubscriber::State::skip_to(uint64_t number) {
-  if (has_begun && number > next) figures.lost_batches += static_cast<int64_t>(number - next);
-  next = number;
-}
-
-Status EventSubscriber::State::take_live() {
-  for (;;) {
-    const auto frames = live.receive();
-    if (!frames) return {};
-    const std::optional<uint64_t> number =
-        frames->size() == 3 ? tier::number_of((*frames)[1]) : std::nullopt;
-    if (!number || *number >= uint64_t{1} << 63) {
-      ++figures.malformed_messages;
-      continue;
-    }
-    ++figures.live_batches;
-    // A publisher's numbers only grow.
-    if (last_live && *number <= *last_live)
-      if (Status s = begin_anew(); !s.is_ok()) return s;
-    last_live = *number;
-    held.push_back({*number, frames->back()});
-    if (std::ssize(held) > options.max_held_batches) held.pop_front();
-    if (request == Request::none)
-      if (Status s = take_held(); !s.is_ok()) return s;
-  }
-}
-
-/// The publisher is another one, which knows nothing of what was.
-Status EventSubscriber::State::begin_anew() {
-  ++figures.restarts;
-  index.clear();
-  held.clear();
-  has_begun = false;
-  next = 0;
-  request = Request::none;
-  return replay.get() == nullptr ? Status() : open_replay();
-}
-
-/// Until one is missing.
-Status EventSubscriber::State::take_held() {
-  while (!held.empty()) {
-    const uint64_t number = held.front().number;
-    if (has_begun && number < next) {
-      held.pop_front();  // an answer had it, too
-      continue;
-    }
-    if (number > next) {
-      if (has_begun) ++figures.gaps;
-      if (replay.get() != nullptr)
-        return ask(has_begun ? Request::missing : Request::first_snapshot);
-      skip_to(number);
-    }
-    apply(number, held.front().payload);
-    held.pop_front();
-  }
-  be_idle_from_now();
-  return {};
-}
-
-// ---- Answers
-
-Status EventSubscriber::State::take_answers() {
-  if (replay.get() == nullptr) return {};
-  for (;;) {
-    auto frames = replay.receive();
-    if (!frames) return {};
-    if (Status s = take_answer(std::move(*frames)); !s.is_ok()) return s;
-  }
-}
-
-/// [nothing, topic, number, payload]; of older vLLM: without a topic.
-Status EventSubscriber::State::take_answer(std::vector<std::string> frames) {
-  const bool has_shape = (frames.size() == 3 || frames.size() == 4) && frames[0].empty();
-  const std::optional<uint64_t> number =
-      has_shape ? tier::number_of(frames[frames.size() - 2]) : std::nullopt;
-  if (!number || request == Request::none) {
-    ++figures.malformed_messages;
-    return {};
-  }
-  answer_due = Clock::now() + std::chrono::milliseconds(options.request_timeout_ms);
-  if (*number == no_batch) return end_answers();
-  if (*number >= uint64_t{1} << 63) {
-    ++figures.malformed_messages;
-  } else if (request == Request::first_snapshot || request == Request::snapshot) {
-    if (!has_snapshot) index.clear();
-    has_snapshot = true;
-    apply(*number, frames.back());
-  } else if (request == Request::missing && *number < next) {
-    if (Status s = begin_anew(); !s.is_ok()) return s;
-    return ask(Request::first_snapshot);
-  } else if (*number >= next) {
-    has_hole = has_hole || *number > next;
-    if (has_hole && request == Request::missing) return {};
-    skip_to(*number);
-    apply(*number, frames.back());
-    ++figures.replayed_batches;
-  }
-  return {};
-}
-
-Status EventSubscriber::State::end_answers() {
-  const Request ended = request;
-  request = Request::none;
-  if (has_snapshot) ++figures.snapshots;
-  const bool is_short = !held.empty() && held.front().number > next;
-  switch (ended) {
-    case Request::first_snapshot:
-    case Request::snapshot:
-      if (!has_snapshot) return ask(Request::rest);
-      break;
-    case Request::missing:
-      if (has_hole || is_short) return ask(Request::snapshot);
-      break;
-    case Request::rest:
-      if (is_short) skip_to(held.front().number);
-      break;
-    case Request::none: break;
-  }
-  return take_held();
-}
-
-Status EventSubscriber::State::give_up_late_request() {
-  if (request == Request::none || Clock::now() < answer_due) return {};
-  ++figures.timeouts;
-  request = Request::none;
-  if (Status s = open_replay(); !s.is_ok()) return s;
-  if (!held.empty() && held.front().number > next) skip_to(held.front().number);
-  return take_held();
-}
-
 // ---- Calls
 
 Result<EventSubscriber> EventSubscriber::create(const EventSubscriberOptions& options) noexcept {
@@ -291,7 +92,7 @@ Result<EventSubscriber> EventSubscriber::create(const EventSubscriberOptions& op
     if (Status s = state->open(); !s.is_ok()) return s;
     state->options.endpoint = state->options.replay_endpoint = state->options.topic = {};
     if (state->replay.get() != nullptr)
-      if (Status s = state->ask(Request::first_snapshot); !s.is_ok()) return s;
+      if (Status s = state->ask(State::Request::first_snapshot); !s.is_ok()) return s;
     return EventSubscriber(state.release());
   } catch (const std::bad_alloc&) {
     return fail(Errc::out_of_memory, "{}: no memory", creating);
@@ -307,17 +108,19 @@ Status EventSubscriber::poll(int32_t timeout_ms) noexcept {
     if (Status status = s.take_live(); !status.is_ok()) return status;
     if (Status status = s.take_answers(); !status.is_ok()) return status;
     if (Status status = s.give_up_late_request(); !status.is_ok()) return status;
-    if (s.request != Request::none || s.replay.get() == nullptr || s.options.idle_check_ms == 0 ||
-        Clock::now() < s.idle_until)
+    if (s.request != State::Request::none || s.replay.get() == nullptr ||
+        s.options.idle_check_ms == 0 || State::Clock::now() < s.idle_until)
       return {};
     s.be_idle_from_now();
-    return s.ask(s.has_begun ? Request::missing : Request::first_snapshot);
+    return s.ask(s.has_begun ? State::Request::missing : State::Request::first_snapshot);
   } catch (const std::bad_alloc&) {
     return fail(Errc::out_of_memory, "EventSubscriber::poll: no memory");
   }
 }
 
-bool EventSubscriber::is_current() const noexcept { return state_->request == Request::none; }
+bool EventSubscriber::is_current() const noexcept {
+  return state_->request == State::Request::none;
+}
 
 uint64_t EventSubscriber::next_batch() const noexcept { return state_->next; }
 

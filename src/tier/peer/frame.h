@@ -46,6 +46,11 @@ struct Frame {
 /// Errors: io for bytes that are no frame; throws bad_alloc
 [[nodiscard]] Result<Frame> decode_frame(std::span<const std::byte> bytes);
 
+/// The error of a peer that says what it must not.
+[[nodiscard]] inline Status protocol_fault(const char* what) noexcept {
+  return fail(Errc::io, "Transport: a peer breaks the protocol: {}", what);
+}
+
 /// Most that a frame of such options has, encoded.
 [[nodiscard]] int64_t max_frame_bytes(const TransportOptions& options) noexcept;
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -45,5 +46,15 @@ class Wire {
   /// any: a wire without a thread does its work, before the books are looked at
   virtual void drive() noexcept {}
 };
+
+/// What a call for a peer returns; out_of_memory where it throws bad_alloc.
+template <class Call>
+[[nodiscard]] Status attempt(Call call) noexcept {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return fail(Errc::out_of_memory, "Transport: no memory for a peer");
+  }
+}
 
 }  // namespace folio::inline v1::tier

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tier/load_steps.h"
 #include "tier/redis/redis_medium.h"
 
 namespace folio::inline v1::tier::redis {
@@ -34,31 +35,19 @@ class RedisMedium::OrderedLoads {
 
   void add(Job& job) {
     pages_.push_back({.job = &job, .key = medium_.key_of(job.name)});
-    extents_ = std::max(extents_, static_cast<uint32_t>(job.extents.size()));
+    steps_.add(job.extents);
   }
 
   void run() {
-    for (uint32_t first = 0; first < extents_;) {
-      const uint32_t end = end_of_step(first);
+    if (pages_.empty()) return;
+    const int64_t wanted = std::max(step_bytes, step_bytes_of_all / std::ssize(pages_));
+    for (uint32_t end = 0; end < steps_.num_extents();) {
+      end = steps_.end_of_step(end, wanted);
       run_step(end);
-      first = end;
     }
   }
 
  private:
-  [[nodiscard]] uint32_t end_of_step(uint32_t first) const {
-    const int64_t wanted = std::max(step_bytes, step_bytes_of_all / std::ssize(pages_));
-    uint32_t end = first;
-    for (int64_t bytes = 0; end < extents_ && bytes < wanted; ++end) {
-      int64_t largest = 0;
-      for (const Loading& page : pages_)
-        if (end < page.job->extents.size())
-          largest = std::max(largest, page.job->extents[end].bytes);
-      bytes += largest;
-    }
-    return end;
-  }
-
   void run_step(uint32_t end) {
     commands_.clear();
     asked_.clear();
@@ -99,7 +88,7 @@ class RedisMedium::OrderedLoads {
   std::vector<Loading> pages_;
   std::vector<Command> commands_;
   std::vector<Loading*> asked_;
-  uint32_t extents_ = 0;
+  LoadSteps steps_;
 };
 
 void RedisMedium::load_in_order(std::span<Job* const> jobs) {

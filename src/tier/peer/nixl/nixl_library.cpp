@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "tier/shared_library.h"
+
 namespace folio::inline v1::tier {
 namespace {
 
@@ -44,13 +46,11 @@ std::vector<std::string> places(std::string_view path) {
   return all;
 }
 
-/// Its fault; empty: it has all of them.
-std::string look_up(void* handle, NixlLibrary& l) {
-  std::string fault;
-  const auto find = [&]<class F>(const char* name, F* function) {
-    const std::string symbol = std::string("nixl_capi_") + name;
-    *function = reinterpret_cast<F>(::dlsym(handle, symbol.c_str()));
-    if (*function == nullptr && fault.empty()) fault = "it has no " + symbol;
+/// Its fault; empty: it is loaded.
+std::string load(const std::string& place, NixlLibrary& l) {
+  SharedLibrary library(place);
+  const auto find = [&](const char* name, auto* function) {
+    library.find(std::string("nixl_capi_") + name, function);
   };
   find("create_configured_agent", &l.create_configured_agent);
   find("destroy_agent", &l.destroy_agent);
@@ -85,19 +85,10 @@ std::string look_up(void* handle, NixlLibrary& l) {
   find("notif_map_get_agent_at", &l.notif_map_get_agent_at);
   find("notif_map_get_notifs_size", &l.notif_map_get_notifs_size);
   find("notif_map_get_notif", &l.notif_map_get_notif);
-  l.free_bytes = reinterpret_cast<void (*)(void*)>(::dlsym(handle, "nixl_capi_mem_free"));
+  library.find_if_there("nixl_capi_mem_free", &l.free_bytes);
   if (l.free_bytes == nullptr) l.free_bytes = &std::free;
-  return fault;
-}
-
-/// Its fault; empty: it is loaded.
-std::string load(const std::string& place, NixlLibrary& library) {
-  void* const handle = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return ::dlerror();
-  std::string fault = look_up(handle, library);
-  if (fault.empty()) return fault;
-  ::dlclose(handle);
-  return place + ": " + fault;
+  if (!library.fault().empty()) library.close();
+  return library.fault();
 }
 
 }  // namespace

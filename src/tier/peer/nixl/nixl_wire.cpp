@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/peer/nixl/nixl_wire.cpp: agents, links and notes; transfers are in nixl_flows.cpp.
+/// tier/peer/nixl/nixl_wire.cpp: agents and the work; links are in nixl_links.cpp, what they say in
+/// nixl_notes.cpp, transfers in nixl_flows.cpp, their bytes in nixl_bytes.cpp.
 #include "tier/peer/nixl/nixl_wire.h"
 
 #include <poll.h>
 
 #include <algorithm>
-#include <cstring>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "folio/tier/transports.h"
 #include "tier/peer/booked_transport.h"
-#include "tier/peer/bytes.h"
 
 namespace folio::inline v1::tier {
 
@@ -91,162 +91,6 @@ void NixlWire::remove_region(RegionId region) noexcept {
   }
 }
 
-// ---- Links
-
-NixlWire::Link* NixlWire::link_to(PeerId peer) noexcept {
-  for (Link& link : links_)
-    if (link.peer == peer && link.state != Link::State::closed && link.failed.is_ok()) return &link;
-  return nullptr;
-}
-
-void NixlWire::connect(PeerId peer, std::span<const std::byte> endpoint) noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto number = random_end_id();
-  if (!number) return book_.lost(peer, number.error());
-  try {
-    Link& link = links_.emplace_back();
-    std::memcpy(&link.connection, number->data(), sizeof(link.connection));
-    link.peer = peer;
-    link.sent = link.heard = Clock::now();
-    guard(link, [&]() -> Status {
-      auto agent = take_agent();
-      if (!agent) return agent.error();
-      link.agent = std::move(*agent);
-      auto station = station_->learn(endpoint);
-      if (!station) return station.error();
-      link.station = std::move(*station);
-      auto about = link.agent->about();
-      if (!about) return about.error();
-      ByteWriter writer;
-      writer.put(link.connection);
-      const std::vector<std::byte> hello = encode(
-          Frame{.kind = FrameKind::hello, .bytes = encode(book_.address(std::move(*about)))});
-      writer.bytes().insert(writer.bytes().end(), hello.begin(), hello.end());
-      link.greeting = std::move(writer.bytes());
-      return station_->notify(link.station, link.greeting);
-    });
-    book_.heard(peer);
-  } catch (const std::bad_alloc&) {
-    book_.lost(peer, fail(Errc::out_of_memory, "Transport: no memory for a peer"));
-  }
-}
-
-void NixlWire::take_greetings() {
-  // seldom, for those who move bytes meanwhile
-  const auto now = Clock::now();
-  if (!asked_.empty() && now - greeted_ < milliseconds(1)) return;
-  greeted_ = now;
-  for (const std::vector<std::byte>& note : station_->take()) {
-    ByteReader reader(note);
-    const auto connection = reader.get<uint64_t>();
-    const auto frame = decode_frame(reader.rest());
-    if (frame && frame->kind == FrameKind::hello) (void)accept(connection, *frame);
-  }
-}
-
-Status NixlWire::accept(uint64_t connection, const Frame& frame) {
-  auto address = decode_address(frame.bytes, WireKind::nixl);
-  if (!address) return address.error();
-  for (Link& link : links_) {
-    if (link.connection == connection) return {};  // it asks again
-    // an end connects once; who does so again has closed what was there
-    if (link.is_accepted && link.end == address->end)
-      close(link, fail(Errc::io, "Transport: a peer has connected anew"));
-  }
-  auto agent = take_agent();
-  if (!agent) return agent.error();
-  auto other = (*agent)->learn(address->endpoint);
-  if (!other) return other.error();
-  const auto peer = book_.accepted(frame.bytes);
-  Link& link = links_.emplace_back();
-  link.connection = connection;
-  link.end = address->end;
-  link.is_accepted = true;
-  link.state = Link::State::open;
-  link.sent = link.heard = Clock::now();
-  link.agent = std::move(*agent);
-  link.other = std::move(*other);
-  if (peer) link.peer = *peer;
-  guard(link, [&]() -> Status {
-    auto about = link.agent->about();
-    if (!about) return about.error();
-    if (peer) {
-      put(link, {.kind = FrameKind::welcome, .bytes = std::move(*about)}, 0);
-      return {};
-    }
-    put(link, {.kind = FrameKind::refused, .bytes = std::move(*about)}, 0);
-    return peer.error();
-  });
-  return {};
-}
-
-Status NixlWire::on_welcome(Link& link, const Frame& frame) {
-  if (frame.kind == FrameKind::refused) return fail(Errc::io, "Transport: a peer refuses");
-  if (frame.kind != FrameKind::welcome)
-    return fail(Errc::io, "Transport: a peer breaks the protocol: it does not welcome");
-  auto other = link.agent->learn(frame.bytes);
-  if (!other) return other.error();
-  link.other = std::move(*other);
-  link.state = Link::State::open;
-  link.greeting.clear();
-  book_.connected(link.peer);
-  std::deque<Note> held = std::move(link.held);
-  for (Note& note : held) put_now(link, note);
-  return {};
-}
-
-void NixlWire::disconnect(PeerId peer) noexcept {
-  const std::lock_guard lock(mutex_);
-  for (Link& link : links_) {
-    if (link.peer != peer || link.state == Link::State::closed) continue;
-    close(link, fail(Errc::io, "Transport: peer {} is given up", peer.value));
-    return;
-  }
-}
-
-/// The agent goes first: nobody touches memory through it any more.
-void NixlWire::close(Link& link, const Status& why) noexcept {
-  if (link.state == Link::State::closed) return;
-  if (link.state == Link::State::open)
-    guard(link, [&]() -> Status {
-      put_now(link, {.body = encode(Frame{.kind = FrameKind::gone})});
-      (void)link.agent->take();  // it leaves
-      return {};
-    });
-  link.state = Link::State::closed;
-  for (const Write& write : link.writes) link.agent->drop(write.request);
-  link.writes.clear();
-  link.agent.reset();
-  end_flows(link, why);
-  const auto is_needed = [&](const Link& other) { return other.station == link.station; };
-  if (std::count_if(links_.begin(), links_.end(), is_needed) == 1 && !link.station.empty())
-    station_->forget(link.station);
-  if (link.peer == PeerId{}) return;
-  book_.lost(link.peer, why);
-  for (Link& other : links_)
-    if (other.peer == link.peer) close(other, why);
-}
-
-void NixlWire::end_flows(Link& link, const Status& why) noexcept {
-  for (const Note& note : link.held) book_.left(link.peer, note.message_bytes);
-  for (const Sent& sent : link.untaken) book_.left(link.peer, sent.message_bytes);
-  for (const auto& [id, runs] : link.lent) book_.unpin(runs);
-  for (const Push& push : link.pushes) book_.unpin(push.runs);
-  link.held.clear();
-  link.untaken.clear();
-  link.lent.clear();
-  link.pushes.clear();
-  for (auto at = asked_.begin(); at != asked_.end();) {
-    if (at->second.link != &link) {
-      ++at;
-      continue;
-    }
-    const TransferId id = at->first;
-    at = asked_.erase(at);
-    book_.ended(id, TransferState::failed, why);
-  }
-}
-
 // ---- Work
 
 bool NixlWire::progress() noexcept {
@@ -322,122 +166,6 @@ void NixlWire::wait(int64_t most_ms) noexcept {
   if (entry.revents == 0) return;
   waker_.clear();
   busy_ = Clock::now();
-}
-
-// ---- Notes
-
-void NixlWire::put(Link& link, const Frame& frame, int64_t message_bytes) {
-  put(link, {.body = encode(frame), .message_bytes = message_bytes});
-}
-
-void NixlWire::put(Link& link, Note note) {
-  if (link.state == Link::State::open) return put_now(link, note);
-  if (link.state == Link::State::greeting) {
-    link.held.push_back(std::move(note));
-  } else {
-    book_.left(link.peer, note.message_bytes);
-  }
-}
-
-void NixlWire::put_now(Link& link, const Note& note) {
-  link.untaken.push_back({link.next_out, note.message_bytes});
-  ByteWriter writer;
-  writer.put(NoteHeader{.number = link.next_out, .taken = link.next_in, .kind = note.kind});
-  writer.bytes().insert(writer.bytes().end(), note.body.begin(), note.body.end());
-  ++link.next_out;
-  link.unsaid = 0;
-  link.sent = Clock::now();
-  if (Status s = link.agent->notify(link.other, writer.bytes()); !s.is_ok() && link.failed.is_ok())
-    link.failed = s;
-}
-
-void NixlWire::say(Link& link, NoteKind kind) {
-  const NoteHeader header{.number = 0, .taken = link.next_in, .kind = kind};
-  link.unsaid = 0;
-  if (Status s = link.agent->notify(link.other, std::as_bytes(std::span(&header, 1)));
-      !s.is_ok() && link.failed.is_ok())
-    link.failed = s;
-}
-
-void NixlWire::send(PeerId peer, std::vector<std::byte> message) noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto bytes = static_cast<int64_t>(message.size());
-  Link* const link = link_to(peer);
-  if (link == nullptr) return book_.left(peer, bytes);
-  guard(*link, [&]() -> Status {
-    put(*link, {.kind = FrameKind::message, .bytes = std::move(message)}, bytes);
-    return {};
-  });
-}
-
-bool NixlWire::take_notes(Link& link) {
-  constexpr uint64_t most_unsaid = 16;
-  std::vector<std::vector<std::byte>> notes = link.agent->take();
-  if (notes.empty()) return false;
-  link.heard = Clock::now();
-  book_.heard(link.peer);
-  for (std::vector<std::byte>& note : notes) {
-    if (!link.failed.is_ok()) break;
-    if (const Status s = take(link, std::move(note)); !s.is_ok()) link.failed = s;
-  }
-  if (link.unsaid >= most_unsaid && link.failed.is_ok()) say(link, NoteKind::answer);
-  return true;
-}
-
-void NixlWire::heed(Link& link, const NoteHeader& header) {
-  while (!link.untaken.empty() && link.untaken.front().number < header.taken) {
-    book_.left(link.peer, link.untaken.front().message_bytes);
-    link.untaken.pop_front();
-  }
-}
-
-Status NixlWire::take(Link& link, std::vector<std::byte> note) {
-  constexpr size_t most_early = 4096;
-  ByteReader reader(note);
-  const auto header = reader.get<NoteHeader>();
-  if (!reader.is_whole() ||
-      note.size() > static_cast<size_t>(max_frame_bytes(book_.options())) + sizeof(header))
-    return fail(Errc::io, "Transport: {} bytes of a peer are no note", note.size());
-  heed(link, header);
-  if (header.kind == NoteKind::answer) return {};
-  if (header.kind == NoteKind::ask) {
-    if (link.state == Link::State::open) say(link, NoteKind::answer);
-    return {};
-  }
-  if (header.number < link.next_in || link.early.size() > most_early)
-    return fail(Errc::io, "Transport: a peer breaks the protocol: note {} where {} is next",
-                header.number, link.next_in);
-  link.early[header.number] = std::move(note);
-  while (link.failed.is_ok() && !link.early.empty() && link.early.begin()->first == link.next_in) {
-    const std::vector<std::byte> next = std::move(link.early.begin()->second);
-    link.early.erase(link.early.begin());
-    ++link.next_in;
-    ++link.unsaid;
-    ByteReader body(next);
-    const NoteKind kind = body.get<NoteHeader>().kind;
-    if (Status s = on_note(link, kind, body.rest()); !s.is_ok()) return s;
-  }
-  return {};
-}
-
-Status NixlWire::on_note(Link& link, NoteKind kind, std::span<const std::byte> body) {
-  if (kind == NoteKind::frame) {
-    auto frame = decode_frame(body);
-    if (!frame) return frame.error();
-    return link.state == Link::State::greeting ? on_welcome(link, *frame) : on_frame(link, *frame);
-  }
-  ByteReader reader(body);
-  const auto regions = reader.get_all<NixlRegion>();
-  const auto about = reader.get_all<std::byte>();
-  if (kind != NoteKind::regions || !reader.is_at_end() || link.state != Link::State::open)
-    return fail(Errc::io, "Transport: a peer breaks the protocol: a note of kind {}",
-                static_cast<uint32_t>(kind));
-  link.theirs.clear();
-  for (const NixlRegion& region : regions) link.theirs.add(region);
-  const auto other = link.agent->learn(about);
-  if (!other) return other.error();
-  if (*other == link.other) return {};
-  return fail(Errc::io, "Transport: a peer breaks the protocol: it is another one now");
 }
 
 }  // namespace folio::inline v1::tier

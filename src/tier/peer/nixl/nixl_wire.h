@@ -25,6 +25,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tier/peer/book.h"
@@ -123,13 +124,25 @@ class NixlWire final : public Wire {
     bool is_dropped = false;
   };
 
-  // nixl_wire.cpp: links and notes; the lock is held.
+  // nixl_wire.cpp; the lock is held, here and below.
   [[nodiscard]] Result<std::unique_ptr<NixlAgent>> take_agent();
+  void keep_alive(Link& link);
+  /// Errors, and bad_alloc that is thrown, end the link soon.
+  template <class Call>
+  void guard(Link& link, Call call) noexcept {
+    if (const Status s = attempt(std::move(call)); !s.is_ok() && link.failed.is_ok())
+      link.failed = s;
+  }
+
+  // nixl_links.cpp: links to peers.
   [[nodiscard]] Link* link_to(PeerId peer) noexcept;
   void take_greetings();
   [[nodiscard]] Status accept(uint64_t connection, const Frame& frame);
+  [[nodiscard]] Status on_welcome(Link& link, const Frame& frame);
   void close(Link& link, const Status& why) noexcept;
   void end_flows(Link& link, const Status& why) noexcept;
+
+  // nixl_notes.cpp: what they say.
   void put(Link& link, const Frame& frame, int64_t message_bytes = 0);
   void put(Link& link, Note note);
   void put_now(Link& link, const Note& note);
@@ -139,11 +152,6 @@ class NixlWire final : public Wire {
   [[nodiscard]] Status take(Link& link, std::vector<std::byte> note);
   void heed(Link& link, const NoteHeader& header);
   [[nodiscard]] Status on_note(Link& link, NoteKind kind, std::span<const std::byte> body);
-  [[nodiscard]] Status on_welcome(Link& link, const Frame& frame);
-  void keep_alive(Link& link);
-  /// Errors, and bad_alloc that is thrown, end the link soon.
-  template <class Call>
-  void guard(Link& link, Call call) noexcept;
 
   // nixl_flows.cpp: transfers.
   /// The agent has these regions, and the peer knows them.
@@ -156,6 +164,8 @@ class NixlWire final : public Wire {
   [[nodiscard]] Status on_ended(Link& link, const Frame& frame);
   [[nodiscard]] Status on_fetched(Link& link, const Frame& frame);
   void on_dropped(Link& link, uint64_t transfer);
+
+  // nixl_bytes.cpp: what they move.
   /// Whether anything was done.
   [[nodiscard]] Result<bool> push_some(Link& link);
   [[nodiscard]] Result<bool> begin_writes(Link& link);
@@ -177,14 +187,5 @@ class NixlWire final : public Wire {
   Clock::time_point busy_ = {};     ///< when there was something to do
   Clock::time_point greeted_ = {};  ///< when the station was looked at
 };
-
-template <class Call>
-void NixlWire::guard(Link& link, Call call) noexcept {
-  try {
-    if (const Status s = call(); !s.is_ok() && link.failed.is_ok()) link.failed = s;
-  } catch (const std::bad_alloc&) {
-    link.failed = fail(Errc::out_of_memory, "Transport: no memory for a peer");
-  }
-}
 
 }  // namespace folio::inline v1::tier

@@ -23,10 +23,6 @@ Status copy(pid_t process, std::span<const iovec> here, std::span<const iovec> t
               static_cast<int64_t>(got), bytes, got < 0 ? std::strerror(errno) : "no more");
 }
 
-Status protocol_fault(const char* what) {
-  return fail(Errc::io, "Transport: a peer breaks the protocol: {}", what);
-}
-
 }  // namespace
 
 // ---- Acquaintance

@@ -87,7 +87,9 @@ class SharedMemoryWire final : public Wire {
 
   // Of the protocol: errors, and bad_alloc that is thrown, close the link.
   template <class Call>
-  void guard(Link& link, Call call) noexcept;
+  void guard(Link& link, Call call) noexcept {
+    if (const Status s = attempt(std::move(call)); !s.is_ok()) close(link, s);
+  }
   [[nodiscard]] Status on_frame(Link& link, Frame frame);
   [[nodiscard]] Status on_hello(Link& link, const Frame& frame);
   [[nodiscard]] Status welcome(Link& link, const Frame& frame);
@@ -112,14 +114,5 @@ class SharedMemoryWire final : public Wire {
   std::array<epoll_event, 64> events_ = {};
   int num_events_ = 0;
 };
-
-template <class Call>
-void SharedMemoryWire::guard(Link& link, Call call) noexcept {
-  try {
-    if (const Status s = call(); !s.is_ok()) close(link, s);
-  } catch (const std::bad_alloc&) {
-    close(link, fail(Errc::out_of_memory, "Transport: no memory for a peer"));
-  }
-}
 
 }  // namespace folio::inline v1::tier

@@ -2,10 +2,10 @@
 /// src/tier/peer/ucx/ucx_library.cpp: the functions of UCX, looked up at the first use.
 #include "tier/peer/ucx/ucx_library.h"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 #include <string>
+
+#include "tier/shared_library.h"
 
 namespace folio::inline v1::tier {
 namespace {
@@ -23,39 +23,31 @@ Loaded load() {
   ::setenv("UCX_HANDLE_ERRORS", "none", 0);
   // a message that is received at once is not put together first; 64k is the default
   ::setenv(segment_setting, "512k", 0);
-  void* const handle = ::dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    loaded.fault = ::dlerror();
-    return loaded;
-  }
-  const auto find = [&]<class F>(const char* name, F* function) {
-    *function = reinterpret_cast<F>(::dlsym(handle, name));
-    if (*function == nullptr && loaded.fault.empty())
-      loaded.fault = std::string("it has no ") + name;
-  };
+  SharedLibrary library("libucp.so.0");
   UcxLibrary& l = loaded.library;
-  find("ucp_config_read", &l.config_read);
-  find("ucp_config_modify", &l.config_modify);
-  find("ucp_config_release", &l.config_release);
-  find("ucp_init_version", &l.init_version);
-  find("ucp_cleanup", &l.cleanup);
-  find("ucp_worker_create", &l.worker_create);
-  find("ucp_worker_destroy", &l.worker_destroy);
-  find("ucp_worker_get_address", &l.worker_get_address);
-  find("ucp_worker_release_address", &l.worker_release_address);
-  find("ucp_worker_progress", &l.worker_progress);
-  find("ucp_worker_get_efd", &l.worker_get_efd);
-  find("ucp_worker_arm", &l.worker_arm);
-  find("ucp_worker_set_am_recv_handler", &l.worker_set_am_recv_handler);
-  find("ucp_ep_create", &l.ep_create);
-  find("ucp_ep_close_nbx", &l.ep_close_nbx);
-  find("ucp_ep_flush_nbx", &l.ep_flush_nbx);
-  find("ucp_ep_print_info", &l.ep_print_info);
-  find("ucp_am_send_nbx", &l.am_send_nbx);
-  find("ucp_am_recv_data_nbx", &l.am_recv_data_nbx);
-  find("ucp_request_check_status", &l.request_check_status);
-  find("ucp_request_free", &l.request_free);
-  find("ucs_status_string", &l.status_string);
+  library.find("ucp_config_read", &l.config_read);
+  library.find("ucp_config_modify", &l.config_modify);
+  library.find("ucp_config_release", &l.config_release);
+  library.find("ucp_init_version", &l.init_version);
+  library.find("ucp_cleanup", &l.cleanup);
+  library.find("ucp_worker_create", &l.worker_create);
+  library.find("ucp_worker_destroy", &l.worker_destroy);
+  library.find("ucp_worker_get_address", &l.worker_get_address);
+  library.find("ucp_worker_release_address", &l.worker_release_address);
+  library.find("ucp_worker_progress", &l.worker_progress);
+  library.find("ucp_worker_get_efd", &l.worker_get_efd);
+  library.find("ucp_worker_arm", &l.worker_arm);
+  library.find("ucp_worker_set_am_recv_handler", &l.worker_set_am_recv_handler);
+  library.find("ucp_ep_create", &l.ep_create);
+  library.find("ucp_ep_close_nbx", &l.ep_close_nbx);
+  library.find("ucp_ep_flush_nbx", &l.ep_flush_nbx);
+  library.find("ucp_ep_print_info", &l.ep_print_info);
+  library.find("ucp_am_send_nbx", &l.am_send_nbx);
+  library.find("ucp_am_recv_data_nbx", &l.am_recv_data_nbx);
+  library.find("ucp_request_check_status", &l.request_check_status);
+  library.find("ucp_request_free", &l.request_free);
+  library.find("ucs_status_string", &l.status_string);
+  loaded.fault = library.fault();
   return loaded;
 }
 

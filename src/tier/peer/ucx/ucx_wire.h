@@ -162,8 +162,11 @@ class UcxWire final : public Wire {
   void move_on(Link& link) noexcept;
   void force(Link& link) noexcept;
   void finish(Link& link) noexcept;
+  /// Errors, and bad_alloc that is thrown, end the link soon.
   template <class Call>
-  void guard(Link& link, Call call) noexcept;
+  void guard(Link& link, Call call) noexcept {
+    if (const Status s = attempt(std::move(call)); !s.is_ok()) fail_link(link, s);
+  }
 
   // ucx_flows.cpp: transfers.
   [[nodiscard]] Status on_frame(Link& link, Frame frame);
@@ -201,18 +204,5 @@ class UcxWire final : public Wire {
   std::map<TransferId, Link*> asked_;
   std::deque<Arrived> arrived_;  ///< frames, in the order in which they came
 };
-
-template <class Call>
-void UcxWire::guard(Link& link, Call call) noexcept {
-  try {
-    if (const Status s = call(); !s.is_ok()) fail_link(link, s);
-  } catch (const std::bad_alloc&) {
-    fail_link(link, fail(Errc::out_of_memory, "Transport: no memory for a peer"));
-  }
-}
-
-[[nodiscard]] inline Status protocol_fault(const char* what) {
-  return fail(Errc::io, "Transport: a peer breaks the protocol: {}", what);
-}
 
 }  // namespace folio::inline v1::tier

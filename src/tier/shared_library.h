@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tier/shared_library.h: a library loaded at run time, and its functions by their names.
+#pragma once
+
+#include <string>
+
+namespace folio::inline v1::tier {
+
+/// Stays loaded until the process ends, unless it is closed.
+class SharedLibrary {
+ public:
+  /// `path` is the loader's: a file, or a name that it looks for.
+  explicit SharedLibrary(std::string path);
+
+  template <class Function>
+  void find(const std::string& name, Function* function) {
+    *function = reinterpret_cast<Function>(look_up(name));
+    if (*function == nullptr && fault_.empty()) fault_ = path_ + ": it has no " + name;
+  }
+  /// nullptr where it has none, which is no fault.
+  template <class Function>
+  void find_if_there(const std::string& name, Function* function) {
+    *function = reinterpret_cast<Function>(look_up(name));
+  }
+  /// Why it is not loaded, or the first function that it lacks; empty: neither.
+  [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
+  /// What was found must not be called any more.
+  void close() noexcept;
+
+ private:
+  [[nodiscard]] void* look_up(const std::string& name) const noexcept;
+
+  std::string path_;
+  void* handle_ = nullptr;
+  std::string fault_;
+};
+
+}  // namespace folio::inline v1::tier
