@@ -18,6 +18,8 @@ constexpr size_t most_of_line = 64 * 1024;      // of text
 constexpr size_t most_of_answer = 1024 * 1024;  // that hiredis reads
 constexpr int64_t most_elements = 64 * 1024;    // of an array
 constexpr int64_t most_of_value = int64_t{512} << 20;  // as servers have it
+constexpr size_t prefetched_extents = 4;               // ahead: each lies in a layer of its own
+constexpr int64_t most_prefetched = 512;               // bytes of one
 constexpr std::string_view line_end = "\r\n";
 
 Status no_answer(const char* what) {
@@ -26,6 +28,11 @@ Status no_answer(const char* what) {
 
 bool is_load(const Command& command) {
   return command.kind == Command::Kind::get || command.kind == Command::Kind::part;
+}
+
+void prefetch_to_write(const Extent& extent) {
+  for (int64_t at = 0; at < std::min(extent.bytes, most_prefetched); at += 64)
+    __builtin_prefetch(extent.data + at, 1);
 }
 
 bool read_integer(std::string_view text, int64_t& number) {
@@ -254,7 +261,10 @@ void Receiver::take_body(const char* from, size_t bytes) noexcept {
   crc_ = extend_crc(crc_, reinterpret_cast<const std::byte*>(from), count);
   left_ -= count;
   while (count != 0) {
-    const Extent& e = command().extents[extent_];
+    const auto& extents = command().extents;
+    const Extent& e = extents[extent_];
+    if (extent_ + prefetched_extents < extents.size())
+      prefetch_to_write(extents[extent_ + prefetched_extents]);
     const int64_t part = std::min(count, e.bytes - in_extent_);
     std::memcpy(e.data + in_extent_, from, static_cast<size_t>(part));
     from += part;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/nixl_raw.py: pages from one process to another by NIXL alone, in the orders of `folio transfer-bench`.
+"""bench/tier_peers/nixl_raw.py: pages from one process to another by NIXL alone, in the orders of `folio transfer-bench`.
 
-usage: bench/nixl_raw.py LIBRARY [--page-bytes N] [--pages N] [--rounds N] [--transports NAME]
+usage: bench/tier_peers/nixl_raw.py LIBRARY [--page-bytes N] [--pages N] [--rounds N] [--transports NAME]
 
 LIBRARY is libnixl_capi.so. All requests are made before the clock runs: what is measured is post and wait of one request a round, with
 no checks, no messages and nobody who asks first. A line for writes and one for reads.
