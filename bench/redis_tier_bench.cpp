@@ -37,8 +37,8 @@ struct Options {
   int rounds = 5;
 };
 
-/// Pages in memory of their own, each in so many runs that do not touch: one of each layer, as pools
-/// have them.
+/// Pages in memory of their own, each in so many runs that do not touch: layers lie apart, as they
+/// do in pools.
 class Pages {
  public:
   explicit Pages(const Options& o)
