@@ -87,10 +87,16 @@ class Directory {
   [[nodiscard]] bool has(const PageName& name) const;
   /// The page has been used.
   [[nodiscard]] std::optional<Held> find(const PageName& name);
+  struct Wanted {
+    PageName name;
+    int64_t bytes = 0;      ///< of the page
+    bool is_there = false;  ///< it was when its turn came, and got no place
+  };
   /// Room for records of these pages, all or none; the segments used longest ago go for it, after
-  /// their pages that have been used, a quarter of a segment at most, were copied. Errors: io, or
-  /// out_of_memory where the device is full; the same again, at once, during the pause after it
-  [[nodiscard]] Status reserve(std::span<const int64_t> page_bytes, std::vector<Held>& places);
+  /// their pages that have been used, a quarter of a segment at most, were copied. One page after
+  /// another is looked for: the room for one may cost another. Errors: io, or out_of_memory where
+  /// the device is full; the same again, at once, during the pause after it
+  [[nodiscard]] Status reserve(std::span<Wanted> pages, std::vector<Held>& places);
   /// The record is whole.
   void add(const PageName& name, const Held& place);
   /// Nothing has been written there that counts, nor will be.

@@ -20,7 +20,7 @@ constexpr size_t names_at_once = 256;  // while others wait for the index
 
 }  // namespace
 
-Status Directory::reserve(std::span<const int64_t> page_bytes, std::vector<Held>& places) {
+Status Directory::reserve(std::span<Wanted> pages, std::vector<Held>& places) {
   const std::lock_guard room(room_mutex_);
   {
     const std::lock_guard lock(mutex_);
@@ -28,9 +28,10 @@ Status Directory::reserve(std::span<const int64_t> page_bytes, std::vector<Held>
   }
   if (files_.is_read_only())
     return fail(Errc::io, "disk tier: {} is read-only", files_.path().c_str());
-  places.reserve(places.size() + page_bytes.size());
-  for (const int64_t bytes : page_bytes) {
-    Status s = place(bytes, Room::made, places);
+  places.reserve(places.size() + pages.size());
+  for (Wanted& page : pages) {
+    page.is_there = has(page.name);
+    Status s = page.is_there ? Status() : place(page.bytes, Room::made, places);
     if (s.is_ok()) continue;
     while (!places.empty()) {
       take_back(places.back());

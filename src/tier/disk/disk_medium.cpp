@@ -112,21 +112,15 @@ class DiskMedium::Stores final : public FileWork {
   const int64_t stored_at_;
 };
 
-bool DiskMedium::is_to_be_stored(Job& job) {
-  if (directory_->has(job.name))
-    job.outcome = TierOutcome::done;
-  else if (bytes_of(job.extents) > most_page_bytes ||
-           record_bytes(bytes_of(job.extents)) > segment_bytes_)
-    job.outcome = TierOutcome::full;
-  else
-    return true;
-  return false;
-}
-
 void DiskMedium::store(std::span<Job* const> jobs) {
   std::vector<Job*> all;
-  for (Job* const job : jobs)
-    if (is_to_be_stored(*job)) all.push_back(job);
+  for (Job* const job : jobs) {
+    const int64_t bytes = bytes_of(job->extents);
+    if (bytes <= most_page_bytes && record_bytes(bytes) <= segment_bytes_)
+      all.push_back(job);
+    else
+      job->outcome = directory_->has(job->name) ? TierOutcome::done : TierOutcome::full;
+  }
   const int64_t most_bytes = std::min(batch_bytes, segment_bytes_ / 4);
   for (std::span<Job* const> rest = all; !rest.empty();) {
     const std::span<Job* const> batch = batch_of(rest, most_bytes);
@@ -136,24 +130,32 @@ void DiskMedium::store(std::span<Job* const> jobs) {
 }
 
 void DiskMedium::store_batch(std::span<Job* const> jobs) {
-  std::vector<int64_t> page_bytes;
+  std::vector<Directory::Wanted> wanted;
   int64_t bytes = 0;
   for (const Job* const job : jobs) {
-    page_bytes.push_back(bytes_of(job->extents));
-    bytes += record_bytes(page_bytes.back());
+    wanted.push_back({job->name, bytes_of(job->extents)});
+    bytes += record_bytes(wanted.back().bytes);
   }
   IoMemory memory = staging_.take(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   std::vector<Directory::Held> places;
-  if (const Status s = directory_->reserve(page_bytes, places); !s.is_ok()) {
-    const bool is_full = s.code() == Errc::out_of_memory;
-    for (Job* const job : jobs) job->outcome = is_full ? TierOutcome::full : TierOutcome::failed;
-    return staging_.give_back(std::move(memory));
+  const Status s = directory_->reserve(wanted, places);
+  const bool is_full = s.code() == Errc::out_of_memory;
+  std::vector<Job*> placed;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    if (s.is_ok() ? wanted[i].is_there : directory_->has(jobs[i]->name))
+      jobs[i]->outcome = TierOutcome::done;
+    else if (s.is_ok())
+      placed.push_back(jobs[i]);
+    else
+      jobs[i]->outcome = is_full ? TierOutcome::full : TierOutcome::failed;
   }
-  Stores work(fingerprint_, jobs, places);
-  std::vector<FileOp> ops = work.ops(memory->data());
-  io_->run(ops, memory, work);
-  for (size_t i = ops.size(); i-- > 0;) end_store(*jobs[i], places[i], ops[i].error);
+  if (!placed.empty()) {
+    Stores work(fingerprint_, placed, places);
+    std::vector<FileOp> ops = work.ops(memory->data());
+    io_->run(ops, memory, work);
+    for (size_t i = ops.size(); i-- > 0;) end_store(*placed[i], places[i], ops[i].error);
+  }
   staging_.give_back(std::move(memory));
 }
 

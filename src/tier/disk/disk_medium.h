@@ -58,7 +58,6 @@ class DiskMedium final : public Medium {
   [[nodiscard]] std::optional<Directory::Held> place_of(Job& job);
   [[nodiscard]] bool is_of(const DiskHeader& header, const Job& job,
                            const Directory::Held& place) const;
-  [[nodiscard]] bool is_to_be_stored(Job& job);
   void end_store(Job& job, const Directory::Held& place, int error);
   void end_load(Job& job, const Directory::Held& place, bool is_whole);
   void fail_read(Job& job, const Directory::Held& place, int error);

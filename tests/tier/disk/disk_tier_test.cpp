@@ -263,6 +263,29 @@ TEST_F(DiskTier, drops_a_page_that_was_stored_twice_at_once_for_good) {
   EXPECT_EQ(load(*open().value(), name_of(1), back), TierOutcome::missing);
 }
 
+/// In one call, whose first pages take the room of what its last one is.
+TEST_F(DiskTier, stores_anew_what_went_for_pages_before_it) {
+  const auto tier = open(4 * mib).value();
+  const PageMemory page({100'000});
+  const auto store_call = [&](uint32_t first, uint32_t count, uint32_t last) {
+    std::vector<TierPage> pages;
+    for (uint32_t i = first; i < first + count; ++i) pages.push_back({name_of(i), page.extents()});
+    pages.push_back({name_of(last), page.extents()});
+    ASSERT_TRUE(tier->store(pages));
+    for (const TierCompletion& end : wait_for(*tier, pages.size()))
+      EXPECT_EQ(end.outcome, TierOutcome::done);
+  };
+  uint32_t next = 1;
+  for (int call = 0; call < 20; ++call) {
+    const uint32_t oldest = next - 1;
+    next += 30;  // more than the tier has room for beside it
+    store_call(oldest + 1, 30, oldest);
+    const PageName name = name_of(oldest);
+    EXPECT_EQ(tier->find({&name, 1}), 1) << "call " << call;
+  }
+  EXPECT_GT(tier->figures().dropped_pages, 500);
+}
+
 TEST_F(DiskTier, gives_room_back_that_it_took_and_did_not_need) {
   PageMemory page({9000});
   ASSERT_EQ(store(*open().value(), name_of(1), page), TierOutcome::done);
