@@ -5,7 +5,7 @@
 namespace folio::cli {
 
 Status transfer_bench(const TransferBenchOptions&) {
-  return fail(Errc::unsupported, "this build has no transports: ISA-L was missing");
+  return fail(Errc::unsupported, "this build has no tiers (Debian: libisal-dev)");
 }
 
 }  // namespace folio::cli

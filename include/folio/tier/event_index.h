@@ -43,7 +43,8 @@ struct EventIndexFigures {
 
 class FOLIO_EXPORT EventIndex {
  public:
-  /// Errors: invalid_argument; out_of_memory; unsupported in a build without nlohmann-json
+  /// Errors: invalid_argument; out_of_memory; unsupported in a build without ZeroMQ or
+  /// nlohmann-json
   [[nodiscard]] static Result<EventIndex> create(const EventIndexOptions& options = {}) noexcept;
   EventIndex(EventIndex&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
   EventIndex& operator=(EventIndex&& other) noexcept {

@@ -82,7 +82,7 @@ class FOLIO_EXPORT EventPublisher {
   static constexpr int max_places = 8;
 
   /// Errors: invalid_argument for options out of range and endpoints that are none; busy for one
-  /// that is taken; io; out_of_memory; unsupported in a build without ZeroMQ
+  /// that is taken; io; out_of_memory; unsupported in a build without ZeroMQ or nlohmann-json
   [[nodiscard]] static Result<EventPublisher> create(
       const EventPublisherOptions& options = {}) noexcept;
   EventPublisher(EventPublisher&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}

@@ -46,7 +46,7 @@ struct EventSubscriberFigures {
 class FOLIO_EXPORT EventSubscriber {
  public:
   /// Errors: invalid_argument for options out of range and endpoints that are none; io;
-  /// out_of_memory; unsupported in a build without ZeroMQ
+  /// out_of_memory; unsupported in a build without ZeroMQ or nlohmann-json
   [[nodiscard]] static Result<EventSubscriber> create(
       const EventSubscriberOptions& options = {}) noexcept;
   EventSubscriber(EventSubscriber&& other) noexcept

@@ -26,7 +26,7 @@ struct EventSubscriber::State {
 Result<EventPublisher> EventPublisher::create(const EventPublisherOptions&) noexcept {
   return refusal("EventPublisher::create");
 }
-EventPublisher::~EventPublisher() = default;
+EventPublisher::~EventPublisher() { delete state_; }
 Result<EventFunction> EventPublisher::add_pool(std::string_view) noexcept {
   return refusal("EventPublisher::add_pool");
 }
@@ -44,7 +44,7 @@ EventPublisherFigures EventPublisher::figures() const noexcept { return {}; }
 Result<EventIndex> EventIndex::create(const EventIndexOptions&) noexcept {
   return refusal("EventIndex::create");
 }
-EventIndex::~EventIndex() = default;
+EventIndex::~EventIndex() { delete state_; }
 Status EventIndex::apply(std::span<const std::byte>) noexcept {
   return refusal("EventIndex::apply");
 }
@@ -59,7 +59,7 @@ EventIndexFigures EventIndex::figures() const noexcept { return {}; }
 Result<EventSubscriber> EventSubscriber::create(const EventSubscriberOptions&) noexcept {
   return refusal("EventSubscriber::create");
 }
-EventSubscriber::~EventSubscriber() = default;
+EventSubscriber::~EventSubscriber() { delete state_; }
 Status EventSubscriber::poll(int32_t) noexcept { return refusal("EventSubscriber::poll"); }
 bool EventSubscriber::is_current() const noexcept { return true; }
 uint64_t EventSubscriber::next_batch() const noexcept { return 0; }

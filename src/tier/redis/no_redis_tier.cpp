@@ -5,7 +5,9 @@
 namespace folio::inline v1 {
 
 Result<std::unique_ptr<Tier>> make_redis_tier(const RedisOptions&, const TierOptions&) noexcept {
-  return fail(Errc::unsupported, "make_redis_tier: this build has no hiredis or no OpenSSL");
+  return fail(Errc::unsupported,
+              "make_redis_tier: this build has no hiredis or no OpenSSL (Debian: libhiredis-dev, "
+              "libssl-dev)");
 }
 
 Result<std::unique_ptr<Tier>> make_redis_tier(std::string_view, const TierOptions& options,

@@ -6,8 +6,7 @@ namespace folio::inline v1 {
 
 Result<std::unique_ptr<Transport>> make_ucx_transport(const TransportOptions&,
                                                       const UcxOptions&) noexcept {
-  return fail(Errc::unsupported,
-              "make_ucx_transport: folio was built where UCX's headers were missing");
+  return fail(Errc::unsupported, "make_ucx_transport: this build has no UCX (Debian: libucx-dev)");
 }
 
 }  // namespace folio::inline v1
