@@ -112,8 +112,11 @@ function(folio_test name)
   target_precompile_headers(${target} REUSE_FROM folio_test_headers)
   target_link_libraries(${target} PRIVATE folio::folio GTest::gmock_main ${arg_LINKS})
   add_test(NAME ${name} COMMAND ${target})
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 900 ENVIRONMENT
-                       LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/leaks_of_others.txt)
+  set(environment LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/leaks_of_others.txt)
+  if(FOLIO_SANITIZE)
+    list(APPEND environment RC_PARAMS=max_success=40)  # RapidCheck's 100 take minutes here; other builds have them
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 900 ENVIRONMENT "${environment}")
   foreach(label IN LISTS arg_LABELS)
     folio_label_needs(${label} ${target})
   endforeach()
