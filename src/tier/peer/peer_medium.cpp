@@ -6,6 +6,8 @@
 #include <optional>
 #include <thread>
 
+#include "tier/peer/page_news.h"
+
 namespace folio::inline v1::tier {
 
 Status PeerMedium::subscribe() {
@@ -80,34 +82,47 @@ bool PeerMedium::wait(const std::function<bool()>& condition) noexcept {
   return true;
 }
 
-Result<PageMessage> PeerMedium::ask(PageMessage message, PageMessageKind kind) {
+void PeerMedium::expect(uint64_t ticket) {
+  const std::lock_guard lock(mutex_);
+  asked_.insert(ticket);
+}
+
+void PeerMedium::unexpect(uint64_t ticket) noexcept {
+  const std::lock_guard lock(mutex_);
+  asked_.erase(ticket);
+  answers_.erase(ticket);
+}
+
+std::optional<PageMessage> PeerMedium::await(uint64_t ticket, PeerId peer) {
   std::optional<PageMessage> answer;
+  (void)wait([&] {
+    const std::lock_guard lock(mutex_);
+    const auto found = answers_.find(ticket);
+    if (found == answers_.end()) return peer_ != peer || is_lost(*transport_, peer);
+    answer = std::move(found->second);
+    return true;
+  });
+  unexpect(ticket);
+  return answer;
+}
+
+Result<PeerMedium::Answer> PeerMedium::ask(PageMessage message, PageMessageKind kind) {
   PeerId peer;
   {
     const std::lock_guard lock(mutex_);
     message.ticket = next_ticket_++;
     peer = peer_;
-    asked_.insert(message.ticket);
   }
-  const Status sent = transport_->send(peer, encode(message));
-  const bool came = sent.is_ok() && wait([&] {
-                      const std::lock_guard lock(mutex_);
-                      const auto found = answers_.find(message.ticket);
-                      if (found == answers_.end())
-                        return peer_ != peer || !transport_->peer_state(peer) ||
-                               *transport_->peer_state(peer) == PeerState::lost;
-                      answer = std::move(found->second);
-                      return true;
-                    });
-  {
-    const std::lock_guard lock(mutex_);
-    asked_.erase(message.ticket);
-    answers_.erase(message.ticket);
+  const auto bytes = encode(message);
+  expect(message.ticket);
+  if (Status s = transport_->send(peer, bytes); !s.is_ok()) {
+    unexpect(message.ticket);
+    return s;
   }
-  if (!sent.is_ok()) return sent;
-  if (!came || !answer) return fail(Errc::io, "PeerTier: the server does not answer");
+  auto answer = await(message.ticket, peer);
+  if (!answer) return fail(Errc::io, "PeerTier: the server does not answer");
   if (answer->kind != kind) return fail(Errc::io, "PeerTier: the server answers something else");
-  return std::move(*answer);
+  return Answer{std::move(*answer), peer};
 }
 
 }  // namespace folio::inline v1::tier

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -79,8 +80,17 @@ class PeerMedium final : public Medium {
   void look() noexcept;
   void take(const PageMessage& message);
   void reconnect();
+  /// What was answered, and by whom: the server may have been connected to anew since.
+  struct Answer {
+    PageMessage message;
+    PeerId peer;
+  };
   /// Sends and waits for the answer. Errors: io where none comes in time
-  [[nodiscard]] Result<PageMessage> ask(PageMessage message, PageMessageKind answer);
+  [[nodiscard]] Result<Answer> ask(PageMessage message, PageMessageKind answer);
+  void expect(uint64_t ticket);
+  void unexpect(uint64_t ticket) noexcept;
+  /// To a ticket that is expected, and is not any more then; none: the peer is lost, or silent.
+  [[nodiscard]] std::optional<PageMessage> await(uint64_t ticket, PeerId peer);
   [[nodiscard]] bool wait(const std::function<bool()>& condition) noexcept;
   void note(const Status& fault) noexcept {
     const std::lock_guard lock(mutex_);

@@ -92,54 +92,55 @@ void PeerMedium::load(std::span<Job* const> jobs) {
   }
   if (asked.empty()) return;
   const auto begun = Clock::now();
-  const auto lent = ask(std::move(want), PageMessageKind::lent);
-  if (!lent) return note(lent.error());
+  const auto answer = ask(std::move(want), PageMessageKind::lent);
+  if (!answer) return note(answer.error());
+  const auto& [lent, server] = *answer;
   std::vector<Job*> coming;
   std::vector<PayloadHeader> headers;
   std::vector<RegionRun> remote;
   size_t next = 0, next_run = 0;
-  for (size_t i = 0; i < asked.size() && i < lent->answers.size(); ++i) {
+  for (size_t i = 0; i < asked.size() && i < lent.answers.size(); ++i) {
     Job& job = *asked[i];
     job.outcome = TierOutcome::missing;
-    if (lent->answers[i] != PageAnswer::yes) {
+    if (lent.answers[i] != PageAnswer::yes) {
       forget(job.name);
       continue;
     }
-    if (next >= lent->headers.size()) break;
-    const PayloadHeader& header = lent->headers[next];
+    if (next >= lent.headers.size()) break;
+    const PayloadHeader& header = lent.headers[next];
     const size_t first_run = next_run;
     int64_t bytes = 0;
-    for (; next_run < lent->runs.size() && bytes < header.bytes; ++next_run)
-      bytes += std::clamp<int64_t>(lent->runs[next_run].bytes, 0, header.bytes);
+    for (; next_run < lent.runs.size() && bytes < header.bytes; ++next_run)
+      bytes += std::clamp<int64_t>(lent.runs[next_run].bytes, 0, header.bytes);
     const char* const fault = fault_of(header, job.name, fingerprint_, bytes_of(job.extents));
     const bool is_sound = fault == nullptr && bytes == header.bytes;
     job.outcome = is_sound ? TierOutcome::failed : TierOutcome::corrupt;
     if (is_sound) {
       coming.push_back(&job);
       headers.push_back(header);
-      remote.insert(remote.end(), lent->runs.begin() + static_cast<std::ptrdiff_t>(first_run),
-                    lent->runs.begin() + static_cast<std::ptrdiff_t>(next_run));
+      remote.insert(remote.end(), lent.runs.begin() + static_cast<std::ptrdiff_t>(first_run),
+                    lent.runs.begin() + static_cast<std::ptrdiff_t>(next_run));
     } else {
       note(fail(Errc::io, "PeerTier: the server's page is {}", fault == nullptr ? "cut" : fault));
     }
     ++next;
   }
-  const auto back = encode({.kind = PageMessageKind::returned, .ticket = lent->ticket});
-  if (coming.empty()) return void(transport_->send(peer_, back));
+  const auto back = encode({.kind = PageMessageKind::returned, .ticket = lent.ticket});
+  if (coming.empty()) return void(transport_->send(server, back));
   auto local = find_local(coming, Job::Kind::load);
   if (!local) return note(local.error());
   const TransferState state = move({.direction = TransferDirection::read,
-                                    .peer = peer_,
+                                    .peer = server,
                                     .local = local->runs,
                                     .remote = remote,
                                     .message = back});
   let_go(*local);
   if (state != TransferState::done) {
-    (void)transport_->send(peer_, back);
+    (void)transport_->send(server, back);
     return;
   }
   // behind the lease's end another page may stand there, whole or not
-  const bool is_late = Clock::now() - begun > std::chrono::milliseconds(lent->lease_ms);
+  const bool is_late = Clock::now() - begun > std::chrono::milliseconds(lent.lease_ms);
   const std::byte* from = local->copy.data();
   for (size_t i = 0; i < coming.size(); ++i) {
     Job& job = *coming[i];
@@ -159,42 +160,31 @@ void PeerMedium::store(std::span<Job* const> jobs) {
   PageMessage offer{.kind = PageMessageKind::offer};
   for (const Job* const job : jobs)
     offer.headers.push_back(header_of(job->name, fingerprint_, job->extents));
-  const auto room = ask(std::move(offer), PageMessageKind::room);
-  if (!room) return note(room.error());
+  const auto answer = ask(std::move(offer), PageMessageKind::room);
+  if (!answer) return note(answer.error());
+  const auto& [room, server] = *answer;
   std::vector<Job*> going;
-  for (size_t i = 0; i < jobs.size() && i < room->answers.size(); ++i) {
+  for (size_t i = 0; i < jobs.size() && i < room.answers.size(); ++i) {
     Job& job = *jobs[i];
-    const PageAnswer answer = room->answers[i];
-    job.outcome = answer == PageAnswer::there_already ? TierOutcome::done
-                  : answer == PageAnswer::no          ? TierOutcome::full
-                                                      : TierOutcome::failed;
-    if (answer == PageAnswer::yes) going.push_back(&job);
+    const PageAnswer given = room.answers[i];
+    job.outcome = given == PageAnswer::there_already ? TierOutcome::done
+                  : given == PageAnswer::no          ? TierOutcome::full
+                                                     : TierOutcome::failed;
+    if (given == PageAnswer::yes) going.push_back(&job);
   }
   if (going.empty()) return;
-  if (room->runs.size() != going.size())
+  if (room.runs.size() != going.size())
     return note(fail(Errc::io, "PeerTier: the server gives room for other pages"));
   auto local = find_local(going, Job::Kind::store);
   if (!local) return note(local.error());
-  {
-    const std::lock_guard lock(mutex_);
-    asked_.insert(room->ticket);
-  }
-  const auto message = encode({.kind = PageMessageKind::stored, .ticket = room->ticket});
+  expect(room.ticket);
+  const auto message = encode({.kind = PageMessageKind::stored, .ticket = room.ticket});
   const TransferState state =
-      move({.peer = peer_, .local = local->runs, .remote = room->runs, .message = message});
+      move({.peer = server, .local = local->runs, .remote = room.runs, .message = message});
   let_go(*local);
-  std::optional<PageMessage> kept;
-  if (state == TransferState::done)
-    (void)wait([&] {
-      const std::lock_guard lock(mutex_);
-      const auto found = answers_.find(room->ticket);
-      if (found == answers_.end()) return false;
-      kept = std::move(found->second);
-      return true;
-    });
+  if (state != TransferState::done) return unexpect(room.ticket);
+  const std::optional<PageMessage> kept = await(room.ticket, server);
   const std::lock_guard lock(mutex_);
-  asked_.erase(room->ticket);
-  answers_.erase(room->ticket);
   if (!kept || kept->kind != PageMessageKind::kept || kept->answers.size() != going.size()) return;
   for (size_t i = 0; i < going.size(); ++i) {
     if (kept->answers[i] != PageAnswer::yes) continue;

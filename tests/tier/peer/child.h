@@ -45,6 +45,8 @@ class Child {
     ::close(out_);
   }
 
+  /// Its number, as the system's files name it.
+  [[nodiscard]] std::string process() const { return std::to_string(pid_); }
   /// What it says first; empty: nothing.
   [[nodiscard]] std::vector<std::byte> address() {
     uint64_t size = 0;
@@ -87,8 +89,9 @@ class Child {
   }
   int end(int signal) {
     if (pid_ <= 0) return -1;
-    ::close(in_);
+    // in this order: it must not end by itself because its input does
     if (signal != 0 && !has_status_) ::kill(pid_, signal);
+    ::close(in_);
     if (!has_status_) ::waitpid(pid_, &status_, 0);
     pid_ = -1;
     return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;

@@ -127,6 +127,37 @@ TEST_P(PeerTierOverEvery, misses_when_the_server_goes) {
   EXPECT_FALSE(tier->last_fault().is_ok());
 }
 
+/// It has all bytes, and is gone before it says whether it keeps them.
+TEST_P(PeerTierOverEvery, a_store_has_failed_when_the_server_goes_without_an_answer) {
+  std::vector<std::byte> room(page_bytes);
+  auto server = GetParam().make({}).value();
+  const RegionId region = server->add_region(room).value();
+  const auto tier = make_peer_tier(GetParam().make({}).value(), server->address().value(),
+                                   {.max_bytes = 1}, {.timeout_ms = 120'000})
+                        .value();
+  EXPECT_EQ(tier::decode_page_message(wait_for_message(*server).bytes).value().kind,
+            tier::PageMessageKind::subscribe);
+  PageMemory page({500, 4000});
+  page.fill(1);
+  const TierPage pages[] = {{name_of(1), page.extents()}};
+  ASSERT_TRUE(tier->store(pages));
+  const PeerMessage offer = wait_for_message(*server);
+  const auto ticket = tier::decode_page_message(offer.bytes).value().ticket;
+  const auto answer = tier::encode({.kind = tier::PageMessageKind::room,
+                                    .ticket = ticket,
+                                    .lease_ms = 60'000,
+                                    .runs = {{region, 0, 4500}},
+                                    .answers = {tier::PageAnswer::yes}});
+  ASSERT_TRUE(server->send(offer.peer, answer).is_ok());
+  EXPECT_EQ(tier::decode_page_message(wait_for_message(*server).bytes).value().kind,
+            tier::PageMessageKind::stored);
+  server.reset();
+  TierCompletion end[1];
+  ASSERT_TRUE(comes_true([&] { return tier->poll(end) == 1; }));
+  EXPECT_EQ(end[0].outcome, TierOutcome::failed);
+  EXPECT_EQ(tier->find({&pages[0].name, 1}), 0);
+}
+
 TEST(PeerTier, refuses_what_cannot_be) {
   InProcessNetwork network;
   const auto transport = network.make_end().value();
