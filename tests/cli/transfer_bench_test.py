@@ -25,8 +25,8 @@ class TransferBench(unittest.TestCase):
 
     def expect_figures(self, transport, page_bytes, pages, rounds):
         done = self.bench("--transport", transport, "--page-bytes", page_bytes, "--pages", pages, "--rounds", rounds, "--json", self.json)
-        if "unsupported" in done.stderr or "folio transfer-bench: make_ucx_transport" in done.stderr:
-            self.skipTest(done.stderr.strip())
+        if "folio transfer-bench: make_ucx_transport" in done.stderr or "UCX: it does not start: No such device" in done.stderr:
+            self.skipTest(done.stderr.strip())  # built without it; no /sys that lists a device
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [LINE.match(line) for line in done.stdout.splitlines()]
         self.assertTrue(all(lines), done.stdout)
