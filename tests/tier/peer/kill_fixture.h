@@ -6,13 +6,12 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "support/open_files.h"
 #include "support/sanitized.h"
 #include "tier/peer/transport_helpers.h"
 
@@ -52,7 +51,6 @@ class KillFixture : public ::testing::TestWithParam<TransportKind> {
     if (rng_.chance(0.5)) ::usleep(static_cast<useconds_t>(rng_.between(0, 600)));
   }
 
-  /// A process that forgets what it had of dead peers has more and more of them.
   void note_files() { most_files_ = open_files(); }
   void expect_no_more_files() {
     EXPECT_TRUE(comes_true([&] { return open_files() <= most_files_; }));
@@ -62,11 +60,6 @@ class KillFixture : public ::testing::TestWithParam<TransportKind> {
   Rng rng_{fresh_seed()};
 
  private:
-  static int64_t open_files() {
-    const std::filesystem::directory_iterator files("/proc/self/fd");
-    return std::distance(begin(files), end(files));
-  }
-
   int64_t most_files_ = 0;
 };
 

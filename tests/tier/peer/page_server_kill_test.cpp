@@ -19,9 +19,9 @@ namespace {
 
 class PageServerKill : public KillFixture {
  protected:
-  static std::vector<std::string> server() { return {FOLIO_PAGE_PEER, "server", GetParam().name}; }
+  static std::vector<std::string> server() { return {FOLIO_PEER, "server", GetParam().name}; }
   static std::vector<std::string> client(uint64_t seed) {
-    return {FOLIO_PAGE_PEER, "client", GetParam().name, std::to_string(seed)};
+    return {FOLIO_PEER, "client", GetParam().name, std::to_string(seed)};
   }
   [[nodiscard]] std::unique_ptr<PageLoader> loader(std::span<const std::byte> address) {
     const auto memory =

@@ -18,7 +18,7 @@ namespace {
 class PoolServerKill : public KillFixture {
  protected:
   static std::vector<std::string> peer(const char* role) {
-    return {FOLIO_POOL_PEER, role, GetParam().name};
+    return {FOLIO_PEER, role, GetParam().name};
   }
 };
 

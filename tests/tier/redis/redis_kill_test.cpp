@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "folio/tier/redis_tier.h"
+#include "support/open_files.h"
 #include "tier/redis/redis_server.h"
 #include "tier/tier_helpers.h"
 
@@ -51,10 +52,6 @@ std::unique_ptr<Tier> open(const RedisServer& server) {
   return make_redis_tier({.socket = socket, .depth = 4, .absent_ms = 0},
                          {.threads = 2, .max_bytes = 1 << 30})
       .value();
-}
-
-int64_t open_files() {
-  return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
 }
 
 /// What a process that is killed leaves of what it has seen.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "folio/tier/redis_tier.h"
+#include "support/open_files.h"
 #include "tier/disk/disk_medium.h"
 #include "tier/disk/faulty_file_io.h"
 #include "tier/manager/wandering.h"
@@ -25,10 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t page_of_tier = PatternEngine::page_bytes + 128;  // with a header
-
-int64_t open_files() {
-  return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
-}
 
 /// What is to go wrong.
 enum class Fails : uint8_t { server = 0, everything = 1 };

@@ -54,7 +54,7 @@ class HandoversBetweenProcesses
   static std::unique_ptr<Transport> make() { return kind().make({}).value(); }
   static std::vector<std::string> peer(const char* role, Rng& rng, const Moment& moment = {}) {
     const int32_t size = role == std::string("decode") ? page_size() : sender_page_size;
-    return {FOLIO_HANDOVER_PEER,
+    return {FOLIO_PEER,
             kind().name,
             role,
             std::to_string(rng.between(1, 1'000'000)),
