@@ -38,7 +38,7 @@ def names(source):
     text = pathlib.Path(source).read_text()
     parts = text.split("\nnamespace {\n")[1:]
     own = {name for part in parts for name in NAME.findall(part.split("\n}  // namespace\n")[0])}
-    return own | {"main" for _ in MAIN.findall(text)}
+    return own | {"main"} if MAIN.search(text) else own
 
 
 def without_clashes(sources):
@@ -86,7 +86,7 @@ def look_at(folder, sources, shared):
         if run.returncode == 0:
             return ""
         if alone or "[clang-diagnostic-error]" not in run.stdout:
-            return run.stdout or run.stderr
+            return run.stdout or run.stderr or f"tidy: {TOOL} ended with {run.returncode} at {unit}\n"
     except subprocess.TimeoutExpired:  # some checks take the longer the more there is
         pass
     half = len(sources) // 2
@@ -98,10 +98,13 @@ def main():
     build = (pathlib.Path.cwd() / sys.argv[1]) if len(sys.argv) > 1 else root / "build" / "asan"
     if not (build / "compile_commands.json").is_file():
         sys.exit(f"tidy: no {build}/compile_commands.json; expected a configured build folder")
+    longest_first = sorted(groups(root, build), key=lambda group: -len(group[0]))
+    if not longest_first:
+        sys.exit(f"tidy: {build}/compile_commands.json has no source of {root}")
     folder = build / "tidy"
     folder.mkdir(exist_ok=True)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = "".join(pool.map(lambda group: look_at(folder, *group), sorted(groups(root, build), key=lambda group: -len(group[0]))))
+        found = "".join(pool.map(lambda group: look_at(folder, *group), longest_first))
     print(found, end="")
     sys.exit(1 if found else 0)
 
