@@ -7,7 +7,7 @@ namespace folio::inline v1::c {
 namespace {
 
 /// Generations begin at 1, so no pin is 0.
-folio_io_pin number_of(IoPin pin) { return uint64_t{pin.generation} << 32 | pin.index; }
+folio_io_pin pin_number(IoPin pin) { return uint64_t{pin.generation} << 32 | pin.index; }
 IoPin pin_of(folio_io_pin number) {
   return {static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32)};
 }
@@ -19,7 +19,7 @@ Status begin_io(folio_pool* pool, folio_sequence sequence, int32_t entry, uint32
   if (pin == nullptr) return null_argument(function, "pin");
   const Result<IoPin> own = pool->pool.begin_io(id_of(sequence), entry, group);
   if (!own) return own.error();
-  *pin = number_of(*own);
+  *pin = pin_number(*own);
   return {};
 }
 

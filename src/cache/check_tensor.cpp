@@ -35,12 +35,12 @@ Status check_tensor_strides(const char* function, const char* name, const ConstT
 }
 
 /// The bytes [begin, end) that a tensor's elements lie between, whatever the signs of its strides.
-struct Extent {
+struct AddressRange {
   uintptr_t begin = 0;
   uintptr_t end = 0;
 };
 
-Extent extent_of(const ConstTensor<3>& tensor, int64_t tokens) {
+AddressRange range_of(const ConstTensor<3>& tensor, int64_t tokens) {
   int64_t low = 0, high = tensor.extent[2] * tensor.stride_bytes[2];
   const int64_t reaches[] = {(tokens - 1) * tensor.stride_bytes[0],
                              (tensor.extent[1] - 1) * tensor.stride_bytes[1]};
@@ -72,12 +72,12 @@ bool do_meet(const Runs& runs, int64_t shift) {
 /// the bytes that they lie between.
 bool overlaps(const ConstTensor<3>& a, const ConstTensor<3>& b) {
   const int64_t tokens = a.extent[0];
-  const Extent x = extent_of(a, tokens), y = extent_of(b, tokens);
+  const AddressRange x = range_of(a, tokens), y = range_of(b, tokens);
   if (x.end <= y.begin || y.end <= x.begin) return false;
   const int64_t stride = a.stride_bytes[0];
   if (tokens > 1 && (stride != b.stride_bytes[0] || stride == 0)) return true;
   if (a.stride_bytes[1] != b.stride_bytes[1]) {
-    const Extent one = extent_of(a, 1), other = extent_of(b, 1);
+    const AddressRange one = range_of(a, 1), other = range_of(b, 1);
     return do_meet({tokens, stride, static_cast<int64_t>(one.end - one.begin),
                     static_cast<int64_t>(other.end - other.begin)},
                    static_cast<int64_t>(other.begin - one.begin));

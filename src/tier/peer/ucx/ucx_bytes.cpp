@@ -12,7 +12,6 @@
 namespace folio::inline v1::tier {
 namespace {
 
-constexpr unsigned data_message = 2;
 constexpr uint32_t most_sends = 16;         ///< of a link, with UCX
 constexpr int64_t most_at_once = 16 << 20;  ///< bytes of a message, by rendezvous
 constexpr int64_t most_eager = 64 << 10;    ///< is copied while a cache still has it

@@ -183,7 +183,6 @@ void UcxWire::put_now(Link& link, const Frame& frame, int64_t message_bytes) {
   ++link.operations;
   link.sent = Clock::now();
   link.has_heard = false;
-  constexpr unsigned frame_message = 1;
   const Operation& o = *operation;
   const ucs_status_ptr_t request =
       ucx_.am_send_nbx(link.ep, frame_message, &o.frame_header, sizeof(o.frame_header),

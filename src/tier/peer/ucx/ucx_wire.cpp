@@ -16,12 +16,6 @@
 
 namespace folio::inline v1::tier {
 
-namespace {
-
-constexpr unsigned frame_message = 1, data_message = 2;
-
-}  // namespace
-
 // ---- Beginning and end
 
 Status UcxWire::fault(const char* what, ucs_status_t status) const noexcept {

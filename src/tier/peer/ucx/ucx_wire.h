@@ -55,6 +55,8 @@ class UcxWire final : public Wire {
 
  private:
   using Clock = std::chrono::steady_clock;
+  /// Numbers of active messages.
+  static constexpr unsigned frame_message = 1, data_message = 2;
   /// Whether the peer is told that this end goes.
   enum class Farewell : uint8_t { none, said };
   /// Of an active message with a frame, and of one with bytes.
