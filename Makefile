@@ -1,28 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of the README. Each sees to its own needs: packages, configuration, build. Everything else is CMake's presets.
-.PHONY: demo test cuda cuda-all python llama-cpp test-engines test-engines-full bench bench-peers format coverage clean
+.PHONY: demo test test-rest test-all cuda cuda-all python llama-cpp test-engines test-engines-full bench bench-peers format coverage clean
 
 BUILD := build/release
+TOOL := build/demo/cli/folio
 VENV := build/python/venv
 TRACE := examples/data/conversation_1000.jsonl
 
-demo: configure
-	cmake --build --preset release --target folio_cli
+demo:
+	tools/install_dependencies.sh
+	cmake --preset demo
+	cmake --build --preset demo
 	@echo "== 20 requests with attention on the CPU, recomputed in double from the token history"
-	$(BUILD)/cli/folio replay $(TRACE) --limit 20 --layers 1 --q-heads 8 --kv-heads 2 --head-size 64 --verify
+	$(TOOL) replay $(TRACE) --limit 20 --layers 1 --q-heads 8 --kv-heads 2 --head-size 64 --verify
 	@echo "== 1000 requests through the page pool alone, one trace block per page"
-	$(BUILD)/cli/folio replay $(TRACE) --sequential --page-per-block --compute none
+	$(TOOL) replay $(TRACE) --sequential --page-per-block --compute none
 	@echo "== the eviction policies in 3000 pages beside the offline optimum, as a page to look at: build/report.html"
-	$(BUILD)/cli/folio replay $(TRACE) --sequential --page-per-block --compute none --pages 3000 --policy all --report build/report.html
+	$(TOOL) replay $(TRACE) --sequential --page-per-block --compute none --pages 3000 --policy all --report build/report.html
 	@echo "== what memory would find: hit rate by size"
-	$(BUILD)/cli/folio plan-capacity $(TRACE) --report build/capacity.html
+	$(TOOL) plan-capacity $(TRACE) --report build/capacity.html
 
+# Enough to trust this build of the library: FOLIO_FIRST_TESTS in tests/CMakeLists.txt, some minutes.
 test: configure
+	cmake --build --preset release --target first_tests
+	ctest --preset first --parallel "$$(nproc)"
+	@tools/show_skipped.sh $(BUILD)
+
+# All other tests, all programs, the wheel and what it does with numpy alone.
+test-rest: configure
 	cmake --build --preset release
 	tools/nixl.sh
-	ctest --preset release --parallel "$$(nproc)"
+	ctest --preset rest --parallel "$$(nproc)"
 	@tools/show_skipped.sh $(BUILD)
 	tools/engines.py test numpy
+
+test-all: test test-rest
 
 # Two instances of each CUDA kernel for every architecture, without a spill and without local memory; skipped where there is no nvcc.
 cuda: configure

@@ -13,8 +13,12 @@ option(FOLIO_BUILD_CLI "Build the command-line tool" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_BUILD_FUZZERS "Build the programs that libFuzzer feeds; needs clang" OFF)
 option(FOLIO_INSTALL "Generate the rules of `cmake --install`" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_WERROR "Treat warnings as errors" OFF)
+option(FOLIO_GROUPED "Compile sources of a folder together, for builds that nobody edits: quicker, and laxer about includes" OFF)
 option(FOLIO_COVERAGE "Count executed lines (gcov)" OFF)
 set(FOLIO_SANITIZE "" CACHE STRING "Sanitizers of every target, as -fsanitize takes them: address,undefined or thread")
+
+set(FOLIO_SANITIZE_KERNELS address,thread CACHE STRING "Of FOLIO_SANITIZE, what the kernels for an instruction set get, a comma between two; \
+all take several times as long to compile")
 
 set(FOLIO_KERNELS all CACHE STRING "all: every kernel of the architecture; portable: the one that any machine runs, alone")
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")

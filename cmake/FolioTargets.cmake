@@ -39,6 +39,43 @@ function(folio_compile_settings target)
   endif()
 endfunction()
 
+# folio_group_sources(target [ALWAYS] [ALONE source ...]): its sources are compiled as few, several together, once its folder has said
+# which it has. In builds with FOLIO_GROUPED, and always with ALWAYS; those behind ALONE are not, for a test puts others in their places.
+# A source that lacks an include may pass there; the release build, which is not grouped, finds it.
+# Two sources that come to share a name are told apart when CMake runs again.
+function(folio_group_sources target)
+  cmake_parse_arguments(arg "ALWAYS" "" "ALONE" ${ARGN})
+  if(FOLIO_GROUPED OR arg_ALWAYS)
+    cmake_language(EVAL CODE "cmake_language(DEFER CALL folio_group_sources_now [[${target}]] ${arg_ALONE})")
+  endif()
+endfunction()
+
+function(folio_group_sources_now target)
+  find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
+  get_target_property(folder ${target} SOURCE_DIR)
+  set(sources)
+  get_target_property(all ${target} SOURCES)
+  list(REMOVE_ITEM all ${ARGN})
+  foreach(source IN LISTS all)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder})
+    if(source MATCHES "\\.cpp$" AND EXISTS ${source})
+      list(APPEND sources ${source})
+    endif()
+  endforeach()
+  execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/source_groups.py ${sources} OUTPUT_VARIABLE lines
+                  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  string(REPLACE ";" "|" lines "${lines}")
+  string(REPLACE "\n" ";" lines "${lines}")
+  set(group 0)
+  foreach(line IN LISTS lines)
+    math(EXPR group "${group} + 1")
+    string(REPLACE "|" ";" members "${line}")
+    set_source_files_properties(${members} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${group})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  target_compile_options(${target} PRIVATE -Wno-shadow)  # of another source's names
+endfunction()
+
 # folio_folder(name SOURCES ... LINKS ...): one folder of src/ as an object library; its objects become part of `folio`.
 # LINKS names the folders it may include.
 function(folio_folder name)
@@ -51,6 +88,7 @@ function(folio_folder name)
                              PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PUBLIC ${arg_LINKS})
   set_property(GLOBAL APPEND PROPERTY FOLIO_FOLDERS ${name})
+  folio_group_sources(${name})
 endfunction()
 
 # folio_whole(target): `target` is the library, all folders together.
@@ -66,12 +104,42 @@ function(folio_whole target)
                         $<$<BOOL:${FOLIO_CUDA}>:${CMAKE_DL_LIBS}>)
 endfunction()
 
-# folio_isa_folder(name FLAGS ... SOURCES ... LINKS ...): kernels for one instruction set. At least -O2 in every preset, so
-# that nothing is left to be instantiated out of line. A test looks at these objects for weak symbols.
+# What this machine's processor has, as Linux calls it.
+set(processor_features "")
+if(EXISTS /proc/cpuinfo AND NOT CMAKE_CROSSCOMPILING)
+  file(STRINGS /proc/cpuinfo processor_features REGEX "^flags" LIMIT_COUNT 1)
+  string(REGEX MATCHALL "[a-z0-9_]+" processor_features "${processor_features}")
+endif()
+
+# folio_sanitize_kernels(target feature ...): of kernels for an instruction set, sanitizers multiply the time to compile. They get those of
+# FOLIO_SANITIZE_KERNELS, and none where the processor lacks a feature that they need: nothing would be watched.
+function(folio_sanitize_kernels target)
+  if(NOT FOLIO_SANITIZE)
+    return()
+  endif()
+  string(REPLACE "," ";" wanted "${FOLIO_SANITIZE_KERNELS}")
+  string(REPLACE "," ";" sanitizers "${FOLIO_SANITIZE}")
+  foreach(sanitizer IN LISTS sanitizers)
+    if(NOT sanitizer IN_LIST wanted)
+      target_compile_options(${target} PRIVATE -fno-sanitize=${sanitizer})
+    endif()
+  endforeach()
+  foreach(feature IN LISTS ARGN)
+    if(NOT feature IN_LIST processor_features)
+      target_compile_options(${target} PRIVATE -fno-sanitize=all)
+    endif()
+  endforeach()
+endfunction()
+
+# folio_isa_folder(name FLAGS ... SOURCES ... LINKS ... FEATURES ...): kernels for one instruction set. At least -O2 in every preset, so
+# that nothing is left to be instantiated out of line. A test looks at these objects for weak symbols. FEATURES: what a processor has that runs
+# them, as Linux calls it.
 function(folio_isa_folder name)
-  cmake_parse_arguments(arg "" "" "FLAGS;SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "FLAGS;SOURCES;LINKS;FEATURES" ${ARGN})
   folio_folder(${name} SOURCES ${arg_SOURCES} LINKS ${arg_LINKS})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
   target_compile_options(${name} PRIVATE ${arg_FLAGS} -fno-exceptions $<IF:$<CONFIG:Release>,-O3,-O2>)
+  folio_sanitize_kernels(${name} ${arg_FEATURES})
   set_property(GLOBAL APPEND PROPERTY FOLIO_ISA_FOLDERS ${name})
 endfunction()
 
@@ -94,14 +162,22 @@ function(folio_test_objects name)
   add_library(${name} OBJECT EXCLUDE_FROM_ALL ${arg_SOURCES})
   folio_test_settings(${name})
   target_compile_options(${name} PRIVATE ${arg_FLAGS})
+  if(arg_FLAGS)
+    set(features avx512f)
+    if("-mavx512bf16" IN_LIST arg_FLAGS)
+      list(APPEND features avx512_bf16)
+    endif()
+    folio_sanitize_kernels(${name} ${features})
+  endif()
   target_link_libraries(${name} PUBLIC folio::folio GTest::gmock ${arg_LINKS})
 endfunction()
 
 # folio_test(name SOURCES ... LINKS ... LABELS ...): a GoogleTest program, one entry of ctest. `name` is folder.stem, e.g.
 # core.dtype. The label `threads` marks what the tsan preset runs; the target threads_tests builds those alone. A build of the
-# portable kernel alone has the tests of FOLIO_PORTABLE_TESTS.
+# portable kernel alone has the tests of FOLIO_PORTABLE_TESTS. Under sanitizers a test's own sources are not optimised, which halves the
+# time to compile them; BUSY: its own code takes longer to run than to compile.
 function(folio_test name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "BUSY" "" "SOURCES;LINKS;LABELS" ${ARGN})
   if(FOLIO_KERNELS STREQUAL portable AND NOT name IN_LIST FOLIO_PORTABLE_TESTS)
     return()
   endif()
@@ -109,12 +185,20 @@ function(folio_test name)
   string(REPLACE "." "_" target ${target})
   add_executable(${target} ${arg_SOURCES})
   folio_test_settings(${target})
-  target_precompile_headers(${target} REUSE_FROM folio_test_headers)
+  if(NOT FOLIO_SANITIZE)
+    target_precompile_headers(${target} REUSE_FROM folio_test_headers)
+  elseif(NOT arg_BUSY)
+    target_compile_options(${target} PRIVATE -O0)
+    target_precompile_headers(${target} REUSE_FROM folio_test_headers)
+  endif()
   target_link_libraries(${target} PRIVATE folio::folio GTest::gmock_main ${arg_LINKS})
   add_test(NAME ${name} COMMAND ${target})
   set(environment LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/leaks_of_others.txt)
   if(FOLIO_SANITIZE)
     list(APPEND environment RC_PARAMS=max_success=40)  # RapidCheck's 100 take minutes here; other builds have them
+  endif()
+  if(name IN_LIST FOLIO_FIRST_TESTS)
+    list(APPEND arg_LABELS first)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 900 ENVIRONMENT "${environment}")
   foreach(label IN LISTS arg_LABELS)
@@ -142,4 +226,5 @@ function(folio_library_beside name headers)
   list(TRANSFORM headers PREPEND "${PROJECT_SOURCE_DIR}/include/")
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${headers})
   target_link_libraries(${target} PUBLIC folio)
+  folio_group_sources(${target})
 endfunction()
