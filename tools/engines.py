@@ -25,6 +25,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LISTS = ROOT / "python/engines"
 BUILD = ROOT / "build/python"
+# A folder as deep as build/release, and its flags: a compiler cache has the library's objects from there.
+OBJECTS = ROOT / "build/wheel"
 # environment -> its folders of python/tests
 TESTS = {"numpy": ["numpy"], "transformers": ["torch", "transformers"], "vllm": ["vllm"], "llama_cpp": ["llama_cpp"]}
 # Environments without folio_kv: what their tests build they build themselves.
@@ -110,8 +112,8 @@ def build():
     pip = [maker.python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     with lock(BUILD / "lock"):
         shutil.rmtree(wheels, ignore_errors=True)
-        command([*pip, "wheel", "--no-deps", "--no-build-isolation", f"--config-settings=build-dir={BUILD}/cmake", "--wheel-dir", wheels,
-                 ROOT / "python"], env=surroundings)
+        command([*pip, "wheel", "--no-deps", "--no-build-isolation", f"--config-settings=build-dir={OBJECTS}",
+                 "--config-settings=cmake.define.FOLIO_WERROR=ON", "--wheel-dir", wheels, ROOT / "python"], env=surroundings)
         (wheel,) = wheels.glob("folio_kv-*.whl")
         stamp, digest = BUILD / "site.sha256", hashlib.sha256(wheel.read_bytes()).hexdigest()
         if not (site.is_dir() and stamp.is_file() and stamp.read_text() == digest):

@@ -12,7 +12,7 @@ usage: tools/llama_cpp.py make [--llama FOLDER] [TARGET ...]   builds, prints th
 The sources are those inside the source package of llama-cpp-python, which pip downloads once into the
 user's cache folder. `make` builds libllama and libggml* as shared libraries for this machine in
 build/llama_cpp/llama, unless --llama or FOLIO_LLAMA_CPP_LIBRARIES names a folder that holds such libraries
-of the same release already, and the project clients/llama_cpp in build/llama_cpp/folio: libggml-folio.so,
+of the same release already, and the project clients/llama_cpp in build/llama_cpp_folio: libggml-folio.so,
 test-backend-ops, the tests' programs. In the folder that is printed, `llama` is a link to the
 libraries. TARGET: what to build of clients/llama_cpp, otherwise all of it. `install` has pip build
 llama-cpp-python for this machine, which takes minutes, in build/llama_cpp/venv.
@@ -120,11 +120,16 @@ def llama():
     return folder / "bin"
 
 
+def objects():
+    """The folder of the device's objects: as deep as build/release, whose objects a compiler cache has."""
+    return ROOT / f"build/llama_cpp_folio{SUFFIX}"
+
+
 def device(libraries, targets=()):
     """The folder of libggml-folio.so and the programs, built against the libraries in a folder."""
-    folder = BUILD / f"folio{SUFFIX}"
+    folder = objects()
     settings = {"LLAMA_CPP": sources(NEWEST), "LLAMA_CPP_TESTED": sources(), "LLAMA_CPP_LIBRARIES": libraries}
-    settings["FOLIO_GGML_TESTS"] = "ON"
+    settings |= {"FOLIO_GGML_TESTS": "ON", "FOLIO_WERROR": "ON"}
     engines.say(f"building libggml-folio.so: {folder}")
     configure_and_build(ROOT / "clients/llama_cpp", folder, settings, targets)
     link = folder / "llama"
@@ -147,7 +152,7 @@ def wheel():
     """The path of folio-llama-cpp's wheel, built of the objects that `make` builds."""
     maker, wheels = engines.Environment("numpy").make(), BUILD / "wheel"  # it has the build backend
     defines = [f"--config-settings=cmake.define.LLAMA_CPP={sources(NEWEST)}"]
-    defines += [f"--config-settings=build-dir={BUILD / f'folio{SUFFIX}'}"]
+    defines += [f"--config-settings=build-dir={objects()}"]
     engines.say(f"building the wheel folio-llama-cpp: {wheels}")
     with engines.lock(BUILD / "lock"):
         shutil.rmtree(wheels, ignore_errors=True)
