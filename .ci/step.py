@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+""".ci/step.py: one step of .ci/run: its minutes, what it compiled, what it tested.
+
+usage: .ci/step.py NAME COMMAND ...   runs the command; fails as it fails, or where the step has grown
+       .ci/step.py --table            prints the steps that have run
+       .ci/step.py --keep             what has run, of a clean clone, becomes .ci/steps.txt
+
+A step has grown where it compiles or tests a quarter more than .ci/steps.txt says of it: minutes depend on the machine, these numbers do
+not. Whoever adds so much says so by --keep, and looks at what the step costs now.
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+KEPT = ROOT / ".ci/steps.txt"
+DONE = ROOT / "build/ci_steps.json"
+GROWTH = 1.25
+# How ctest and pytest end.
+TESTS = re.compile(r"tests failed out of (\d+)$|^=+ .*?(\d+) passed\b", re.MULTILINE)
+
+
+def compiled():
+    """Objects that ninja has made below build/."""
+    objects = set()
+    for folder, _, files in os.walk(ROOT / "build"):
+        if ".ninja_log" in files:
+            for line in pathlib.Path(folder, ".ninja_log").read_text().splitlines()[1:]:
+                output = line.split("\t")[3]
+                if output.endswith(".o"):
+                    objects.add((folder, output))
+    return len(objects)
+
+
+def kept():
+    """name -> (units, tests)"""
+    rows = (line.split() for line in KEPT.read_text().splitlines() if line and not line.startswith("#"))
+    return {name: (int(units), int(tests)) for name, units, tests in rows}
+
+
+def growth(name, row, before):
+    """Why the step fails, or None."""
+    for what, now, then in zip(("units compiled", "tests run"), (row["units"], row["tests"]), before, strict=True):
+        if now > GROWTH * then:
+            return f"{name}: {now} {what}, {then} in .ci/steps.txt: more than a quarter more (.ci/step.py --keep, after a look)"
+    return None
+
+
+def run(name, command):
+    """What the command printed, and its status."""
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    lines = []
+    for line in process.stdout:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+        lines.append(line)
+    return "".join(lines), process.wait()
+
+
+def step(name, command):
+    done = json.loads(DONE.read_text()) if DONE.is_file() else {}
+    print(f"\n==== {name}: {' '.join(command)}", flush=True)
+    before, began = compiled(), time.time()
+    text, status = run(name, command)
+    tests = sum(int(count) for pair in TESTS.findall(text) for count in pair if count)
+    row = {"seconds": round(time.time() - began), "units": compiled() - before, "tests": tests}
+    done[name] = row
+    DONE.parent.mkdir(exist_ok=True)
+    DONE.write_text(json.dumps(done, indent=1) + "\n")
+    print(f"---- {name}: {row['seconds'] / 60:.1f} min, {row['units']} units compiled, {tests} tests", flush=True)
+    if status != 0:
+        sys.exit(f"{name}: failed with status {status}")
+    known = kept() if KEPT.is_file() else {}
+    if os.environ.get("CI_SHARE") != "all" and name in known and (reason := growth(name, row, known[name])):
+        sys.exit(reason)
+
+
+def table():
+    done = json.loads(DONE.read_text())
+    print(f"{'step':<12}{'minutes':>8}{'units':>7}{'tests':>7}")
+    for name, row in done.items():
+        print(f"{name:<12}{row['seconds'] / 60:>8.1f}{row['units']:>7}{row['tests']:>7}")
+    print(f"{'all':<12}{sum(row['seconds'] for row in done.values()) / 60:>8.1f}")
+
+
+def keep():
+    rows = [f"{name:<12}{row['units']:>7}{row['tests']:>7}" for name, row in json.loads(DONE.read_text()).items()]
+    KEPT.write_text("# What each step of .ci/run compiles and tests in a clean clone: .ci/step.py\n# step        units  tests\n" + "\n".join(rows) + "\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2 and sys.argv[1] in ("--table", "--keep"):
+        {"--table": table, "--keep": keep}[sys.argv[1]]()
+    elif len(sys.argv) < 3:
+        sys.exit(__doc__.split("\n\n")[1])
+    else:
+        step(sys.argv[1], sys.argv[2:])
