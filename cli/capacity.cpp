@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "hybrid_capacity.h"
-#include "output_file.h"
-#include "page.h"
+#include "outputs.h"
 #include "replay.h"
+#include "streams.h"
 
 namespace folio::cli {
 namespace {
@@ -178,14 +178,14 @@ Status plan_capacity(CapacityOptions options) {
   if (Status s = check_files(replay); !s.is_ok()) return s;
   const auto trace = read_trace(replay.trace, replay.limit);
   if (!trace) return trace.error();
-  OutputFile json("--json"), page("--report");
-  if (Status s = open_page(page, replay.report); !s.is_ok()) return s;
-  if (Status s = json.open(replay.json); !s.is_ok()) return s;
+  Outputs outputs;
+  if (Status s = outputs.open(replay); !s.is_ok()) return s;
   const auto plan = make_capacity_plan(options, *trace);
   if (!plan) return plan.error();
-  if (!is_quiet) fmt::print("{}", summary_of(options, *plan));
-  if (Status s = json.write(json_of(options, *plan)); !s.is_ok()) return s;
-  return page.is_open() ? page.write(page_of(options, *plan)) : Status();
+  if (!is_quiet) show(summary_of(options, *plan));
+  const Status status = outputs.json.write(json_of(options, *plan));
+  if (!outputs.page.is_open()) return status;
+  return joined(status, outputs.page.write(page_of(options, *plan)));
 }
 
 }  // namespace folio::cli

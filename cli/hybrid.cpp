@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "hybrid_report.h"
-#include "output_file.h"
-#include "page.h"
+#include "outputs.h"
 #include "replay.h"
+#include "streams.h"
 
 namespace folio::cli {
 namespace {
@@ -114,10 +114,8 @@ Status replay_hybrid(ReplayOptions options, const HybridModel& model) {
   if (Status s = resolve_hybrid(options, model); !s.is_ok()) return s;
   const auto trace = read_trace(options.trace, options.limit);
   if (!trace) return trace.error();
-  JsonFile json;
-  OutputFile page("--report");
-  if (Status s = open_page(page, options.report); !s.is_ok()) return s;
-  if (Status s = json.open(options.json); !s.is_ok()) return s;
+  Outputs outputs;
+  if (Status s = outputs.open(options); !s.is_ok()) return s;
   const auto tasks = tasks_of(options, model, *trace);
   if (!tasks) return tasks.error();
   const auto runs = run_policies(options, *tasks, *trace);
@@ -125,14 +123,14 @@ Status replay_hybrid(ReplayOptions options, const HybridModel& model) {
   const bool compares = options.policy == Policy::all;
   const HybridFigures& first = runs->front().figures;
   if (!options.quiet) {
-    fmt::print("{}",
-               compares ? summary_of(options, model, *runs) : summary_of(options, model, first));
+    show(compares ? summary_of(options, model, *runs) : summary_of(options, model, first));
   }
   const std::string figures =
       compares ? json_of(options, model, *runs) : json_of(options, model, first);
-  if (Status s = json.write(figures); !s.is_ok()) return s;
-  if (!page.is_open()) return {};
-  return page.write(compares ? page_of(options, model, *runs) : page_of(options, model, first));
+  const Status status = outputs.json.write(figures);
+  if (!outputs.page.is_open()) return status;
+  return joined(status, outputs.page.write(compares ? page_of(options, model, *runs)
+                                                    : page_of(options, model, first)));
 }
 
 }  // namespace folio::cli

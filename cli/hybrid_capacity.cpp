@@ -8,9 +8,9 @@
 #include <cmath>
 #include <utility>
 
-#include "output_file.h"
-#include "page.h"
+#include "outputs.h"
 #include "replay.h"
+#include "streams.h"
 
 namespace folio::cli {
 namespace {
@@ -112,14 +112,14 @@ Status plan_hybrid_capacity(CapacityOptions options, const HybridModel& model) {
   auto trace = read_trace(replay.trace, replay.limit);
   if (!trace) return trace.error();
   for (TraceRequest& request : *trace) request.output_length = 0;
-  OutputFile json("--json"), page("--report");
-  if (Status s = open_page(page, replay.report); !s.is_ok()) return s;
-  if (Status s = json.open(replay.json); !s.is_ok()) return s;
+  Outputs outputs;
+  if (Status s = outputs.open(replay); !s.is_ok()) return s;
   const auto plan = make_plan(options, model, *trace);
   if (!plan) return plan.error();
-  if (!replay.quiet) fmt::print("{}", summary_of(options, model, *plan));
-  if (Status s = json.write(json_of(options, model, *plan)); !s.is_ok()) return s;
-  return page.is_open() ? page.write(page_of(options, model, *plan)) : Status();
+  if (!replay.quiet) show(summary_of(options, model, *plan));
+  const Status status = outputs.json.write(json_of(options, model, *plan));
+  if (!outputs.page.is_open()) return status;
+  return joined(status, outputs.page.write(page_of(options, model, *plan)));
 }
 
 }  // namespace folio::cli

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /// cli/main.cpp: the command `folio`. Exit status: 0 success, 1 a verification failed, 2 anything
-/// else that went wrong.
+/// else that went wrong, output that is lost included.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <exception>
+#include <sstream>
 
 #include "cache.h"
 #include "capacity.h"
 #include "machine.h"
 #include "options.h"
 #include "replay.h"
+#include "streams.h"
 #include "transfer_bench.h"
 
 namespace {
@@ -37,7 +39,11 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    std::ostringstream help, mistake;
+    const int status = app.exit(error, help, mistake);
+    folio::cli::show(help.str());
+    folio::cli::tell(mistake.str());
+    return status == 0 ? 0 : 2;
   }
   options.command = plan.replay.command = folio::cli::command_line(argc, argv);
   const char* command = "replay";
@@ -55,17 +61,24 @@ int run(int argc, char** argv) {
     status = folio::cli::replay(options);
   }
   if (status.is_ok()) return 0;
-  fmt::print(stderr, "folio {}: {}\n", command, status.message());
+  folio::cli::tell(fmt::format("folio {}: {}\n", command, status.message()));
   return status.code() == folio::Errc::internal ? 1 : 2;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  folio::cli::prepare_streams();
+  int exit_status = 2;
   try {
-    return run(argc, argv);
+    exit_status = run(argc, argv);
   } catch (const std::exception& error) {  // no memory, or a library that throws
-    fmt::print(stderr, "folio: {}\n", error.what());
-    return 2;
+    folio::cli::tell("folio: ");
+    folio::cli::tell(error.what());
+    folio::cli::tell("\n");
   }
+  const folio::Status status = folio::cli::finish_output();
+  if (status.is_ok()) return exit_status;
+  folio::cli::tell(fmt::format("folio: {}\n", status.message()));
+  return exit_status == 0 ? 2 : exit_status;
 }

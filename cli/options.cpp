@@ -233,9 +233,6 @@ void add_trace_options(CLI::App& app, ReplayOptions& options) {
       ->transform(integer_from(1, int64_t{1} << 40));
   app.add_option("--json", options.json, "Write the figures to this file; not the trace")
       ->transform(word("the name of a file"));
-  app.add_option("--metrics", options.metrics,
-                 "Write the pool's figures to this file as Prometheus reads them; not the trace")
-      ->transform(word("the name of a file"));
   app.add_option("--report", options.report,
                  "Write a page to look at, HTML, to this file; not the trace")
       ->transform(word("the name of a file"));
@@ -244,6 +241,9 @@ void add_trace_options(CLI::App& app, ReplayOptions& options) {
 
 void add_replay_options(CLI::App& app, ReplayOptions& options) {
   add_trace_options(app, options);
+  app.add_option("--metrics", options.metrics,
+                 "Write the pool's figures to this file as Prometheus reads them; not the trace")
+      ->transform(word("the name of a file"));
   add_model_options(app, options);
   add_cache_options(app, options);
   add_step_options(app, options);

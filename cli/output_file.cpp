@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/output_file.cpp: a temporary file beside the target, and a rename.
+/// cli/output_file.cpp: a part that takes the target's place, or what is there already.
 #include "output_file.h"
 
 #include <fcntl.h>
@@ -8,68 +8,88 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
-#include <filesystem>
 #include <system_error>
 #include <utility>
 
-namespace folio::cli {
+#include "output_place.h"
+#include "streams.h"
 
-Status OutputFile::failed(int error) const {
-  return {Errc::io, fmt::format("{}: cannot write {}: {}", option_, path_,
-                                std::generic_category().message(error))};
+namespace folio::cli {
+namespace {
+
+/// A copy, or -1.
+int copy_for_writing(int descriptor) {
+  const int flags = ::fcntl(descriptor, F_GETFL);
+  if (flags >= 0 && (flags & O_ACCMODE) != O_RDONLY) return ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  errno = EBADF;
+  return -1;
+}
+
+}  // namespace
+
+Status OutputFile::failed(int error, const std::string& more) const {
+  return {Errc::io, fmt::format("{}: cannot write {}: {}{}", option_, path_,
+                                std::generic_category().message(error), more)};
 }
 
 OutputFile::~OutputFile() {
-  if (descriptor_ < 0) return;
-  ::close(descriptor_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 Status OutputFile::open(const std::string& path) {
   path_ = path;
   if (path.empty()) return {};
-  std::error_code unknown;  // what cannot be looked at cannot be opened either
-  const auto status = std::filesystem::status(path, unknown);
-  const bool exists = std::filesystem::exists(status);
-  if (std::filesystem::is_directory(status)) return failed(EISDIR);
-  if (exists && !std::filesystem::is_regular_file(status)) {
-    descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-    return descriptor_ >= 0 ? Status() : failed(errno);
+  const int error = open_place();
+  if (error != 0) part_.remove();
+  return error == 0 ? Status() : failed(error);
+}
+
+int OutputFile::open_place() {
+  const Place place = place_of(path_);
+  if (place.descriptor >= 0) {
+    descriptor_ = copy_for_writing(place.descriptor);
+    return descriptor_ >= 0 ? 0 : errno;
   }
-  // A link keeps pointing at its file, and a file that may not be written stays as it is.
-  target_ = exists ? std::filesystem::canonical(path, unknown).string() : path;
-  if (exists && ::access(target_.c_str(), W_OK) != 0) return failed(errno);
-  for (int attempt = 0; descriptor_ < 0; ++attempt) {
-    temporary_ = fmt::format("{}.{}-{}.part", target_, ::getpid(), attempt);
-    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ < 0 && (errno != EEXIST || attempt == 100)) return failed(errno);
+  struct stat there = {};
+  const bool exists = ::stat(path_.c_str(), &there) == 0;
+  if (!exists && errno != ENOENT) return errno;
+  if (exists && S_ISDIR(there.st_mode)) return EISDIR;
+  if (exists && !S_ISREG(there.st_mode)) {
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    return descriptor_ >= 0 ? 0 : errno;
   }
-  return {};
+  // A file that may not be written stays as it is, though its folder would let it be replaced.
+  if (exists && ::access(path_.c_str(), W_OK) != 0) return errno;
+  target_ = place.path;
+  return part_.make(target_);
 }
 
 Status OutputFile::write(std::string_view text) {
-  if (descriptor_ < 0) return {};
-  while (!text.empty()) {
-    const ssize_t written = ::write(descriptor_, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return failed(errno);
-    text.remove_prefix(static_cast<size_t>(written));
+  if (!is_open()) return {};
+  if (!part_.is_made()) {
+    const int error = write_place(text);
+    return error == 0 ? Status() : failed(error);
   }
-  // The rename must not reach the disk before what it names.
-  if (!temporary_.empty() && ::fsync(descriptor_) != 0) return failed(errno);
-  if (::close(std::exchange(descriptor_, -1)) != 0) {
-    const int error = errno;
-    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (const int error = part_.write(text); error != 0) {
+    part_.remove();
     return failed(error);
   }
-  if (temporary_.empty()) return {};
-  if (std::rename(temporary_.c_str(), target_.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(temporary_.c_str());
-    return failed(error);
-  }
+  if (const int error = part_.replace(target_); error != 0)
+    return failed(error, fmt::format("; what it was to have is in {}", part_.path()));
   return {};
+}
+
+int OutputFile::write_place(std::string_view text) {
+  flush_output();
+  const int error = write_all(descriptor_, text);
+  const int closing = ::close(std::exchange(descriptor_, -1)) == 0 ? 0 : errno;
+  return error != 0 ? error : closing;
+}
+
+Status joined(const Status& first, const Status& second) {
+  if (first.is_ok()) return second;
+  if (second.is_ok()) return first;
+  return {first.code(), fmt::format("{}; {}", first.message(), second.message())};
 }
 
 }  // namespace folio::cli

@@ -25,12 +25,6 @@ Status can_make_pages() {
           "--report: this folio was built without Chart.js (Debian: libjs-chart.js)"};
 }
 
-Status open_page(OutputFile& file, const std::string& path) {
-  if (path.empty()) return {};
-  if (Status s = can_make_pages(); !s.is_ok()) return s;
-  return file.open(path);
-}
-
 std::string escape_html(std::string_view text) {
   const auto valid = ordered_json::parse(dump(ordered_json(text))).get<std::string>();
   std::string escaped;

@@ -7,14 +7,11 @@
 #include <string_view>
 
 #include "folio/core/status.h"
-#include "output_file.h"
 
 namespace folio::cli {
 
 /// Errors: unsupported where the tool was built without Chart.js
 Status can_make_pages();
-/// The file of --report; empty path: none. Errors: those of can_make_pages and OutputFile::open
-Status open_page(OutputFile& file, const std::string& path);
 
 /// The page: style, Chart.js with its licence, the script, and `data` as JSON. Text of `title` and
 /// `data` is text in the page, whatever it holds; bytes that are no UTF-8 are replaced. What `data`

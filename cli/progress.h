@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdio>
+#include <string>
+
+#include "streams.h"
 
 namespace folio::cli {
 
@@ -16,7 +18,7 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
   ~ProgressBar() {
-    if (is_shown_) fmt::print(stderr, "\r\x1b[K");  // leave the line as it was
+    if (is_shown_) tell("\r\x1b[K");  // leave the line as it was
   }
 
   /// Draws only when a cell or a percent changes.
@@ -25,9 +27,8 @@ class ProgressBar {
     if (!is_shown_ || percent == percent_) return;
     percent_ = percent;
     constexpr int64_t cells = 40;
-    fmt::print(stderr, "\r[{:-<{}}] {:3}%",
-               std::string(static_cast<size_t>(cells * percent / 100), '#'), cells, percent);
-    std::fflush(stderr);
+    tell(fmt::format("\r[{:-<{}}] {:3}%",
+                     std::string(static_cast<size_t>(cells * percent / 100), '#'), cells, percent));
   }
 
  private:

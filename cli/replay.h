@@ -42,10 +42,6 @@ Result<std::unique_ptr<TieredPages>> tiers_of(const ReplayOptions& options, int3
 /// Of one policy, not of all.
 inline Eviction eviction_of(Policy policy) { return static_cast<Eviction>(policy); }
 
-/// Writing the figures must not empty the trace, nor one file the other, whatever names they have.
-/// Terminals and other devices may be all of them. Errors: invalid_argument naming the option
-Status check_files(const ReplayOptions& options);
-
 /// Whether this machine's memory can hold the pool and `more` bytes. Errors: invalid_argument with
 /// both sizes; those of the pool's options
 Status check_memory(const PoolOptions& pool, double more);

@@ -155,20 +155,4 @@ std::string json_of(const ReplayOptions& options, const ReplayFigures& f) {
   return j.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-Status JsonFile::open(const std::string& path) {
-  path_ = path;
-  if (path.empty()) return {};
-  file_.open(path, std::ios::binary | std::ios::trunc);
-  if (!file_) return {Errc::io, fmt::format("--json: cannot write {}", path)};
-  return {};
-}
-
-Status JsonFile::write(const std::string& text) {
-  if (path_.empty()) return {};
-  file_ << text;
-  file_.close();
-  if (!file_) return {Errc::io, fmt::format("--json: cannot write {}", path_)};
-  return {};
-}
-
 }  // namespace folio::cli

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,18 +46,5 @@ std::string summary_of(const ReplayOptions& options, const ReplayFigures& figure
 
 /// The same as a JSON object. Figures that are not finite become null.
 std::string json_of(const ReplayOptions& options, const ReplayFigures& figures);
-
-/// A file that is opened before the work begins, so that hours of it are not lost to a bad path.
-class JsonFile {
- public:
-  /// Empty path: no file. Errors: io
-  Status open(const std::string& path);
-  /// Errors: io
-  Status write(const std::string& text);
-
- private:
-  std::string path_;
-  std::ofstream file_;
-};
 
 }  // namespace folio::cli

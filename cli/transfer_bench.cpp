@@ -20,6 +20,8 @@
 
 #include "folio/tier/transports.h"
 #include "output_file.h"
+#include "output_place.h"
+#include "streams.h"
 
 namespace folio::cli {
 namespace {
@@ -164,8 +166,9 @@ class Bench {
       return fail(Errc::internal, "a byte that was read is wrong");
     }
     const double bytes = static_cast<double>(memory_.size()) * static_cast<double>(options_.rounds);
-    fmt::print("{:6} {:8} pages of {:9} bytes, {} transfers: {:7.3f} GB/s, bytes are right\n", name,
-               options_.pages, options_.page_bytes, options_.rounds, bytes / seconds * 1e-9);
+    show(fmt::format("{:6} {:8} pages of {:9} bytes, {} transfers: {:7.3f} GB/s, bytes are right\n",
+                     name, options_.pages, options_.page_bytes, options_.rounds,
+                     bytes / seconds * 1e-9));
     figures[name] = {{"seconds", seconds}, {"bytes_per_second", bytes / seconds}};
     return {};
   }
@@ -235,6 +238,9 @@ Status run(const TransferBenchOptions& options, int in, nlohmann::ordered_json& 
 }  // namespace
 
 Status transfer_bench(const TransferBenchOptions& options) {
+  const NamedPath outputs[] = {{"--json", options.json}};
+  const NamedPath inputs[] = {{"the library of --nixl-library", options.nixl_library}};
+  if (Status s = check_outputs(outputs, inputs, {}); !s.is_ok()) return s;
   OutputFile file("--json");
   if (Status s = file.open(options.json); !s.is_ok()) return s;
   int pipe[2];

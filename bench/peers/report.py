@@ -54,7 +54,9 @@ def merged(path: pathlib.Path | None, held: dict, part: dict) -> dict:
     results = {"machine": held["machine"], "shapes": list(parts.values())}
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(results, indent=1) + "\n")
+        part = path.with_name(path.name + ".part")  # an error leaves the shapes that are held
+        part.write_text(json.dumps(results, indent=1) + "\n")
+        part.replace(path)
     return results
 
 

@@ -183,7 +183,9 @@ def main() -> None:
     if options.json.exists():
         results = merged(json.loads(options.json.read_text()), results)
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(results, indent=1) + "\n")
+    part = options.json.with_name(options.json.name + ".part")  # an error leaves what is held
+    part.write_text(json.dumps(results, indent=1) + "\n")
+    part.replace(options.json)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ BAD_OPTIONS = {
     ("--layers", "2"): "--layers: not with --model gpt-oss-20b",
     ("--checkpoint", "512"): "--checkpoint: --model gpt-oss-20b has no states",
     ("--mla",): "--mla: not with",
-    ("--metrics", "metrics.prom"): "--metrics: not with",
+    ("--metrics", "metrics.prom"): "not expected: metrics.prom --metrics",
     ("--json", "/no/such/folder/x.json"): "--json: cannot write /no/such/folder/x.json",
     ("--report", "/no/such/folder/x.html"): "--report: cannot write /no/such/folder/x.html",
 }

@@ -34,16 +34,5 @@ TEST(Report, json_has_null_for_an_infinite_error) {
   EXPECT_THAT(json_of({}, figures), HasSubstr("\"max_relative_rms\": null"));
 }
 
-TEST(Report, an_unwritable_json_file_is_an_io_error) {
-  JsonFile file;
-  EXPECT_EQ(file.open(testing::TempDir() + "folio/no/such/folder").code(), Errc::io);
-}
-
-TEST(Report, no_json_file_is_fine) {
-  JsonFile file;
-  EXPECT_TRUE(file.open("").is_ok());
-  EXPECT_TRUE(file.write("text").is_ok());
-}
-
 }  // namespace
 }  // namespace folio::cli

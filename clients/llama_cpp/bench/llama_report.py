@@ -55,7 +55,9 @@ def keep(path: pathlib.Path, found: dict[str, Any]) -> None:
     cells = {key(each): each for each in [*held["cells"], found]}
     held["cells"] = [cells[each] for each in sorted(cells)]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(held, indent=1) + "\n")
+    part = path.with_name(path.name + ".part")  # an error leaves the cells that are held
+    part.write_text(json.dumps(held, indent=1) + "\n")
+    part.replace(path)
 
 
 def key(cell: dict[str, Any]) -> tuple[int, int, int]:
