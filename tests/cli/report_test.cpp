@@ -7,6 +7,8 @@
 #include <cmath>
 #include <string>
 
+#include "support/temporary_folder.h"
+
 namespace folio::cli {
 namespace {
 
@@ -36,7 +38,7 @@ TEST(Report, json_has_null_for_an_infinite_error) {
 
 TEST(Report, an_unwritable_json_file_is_an_io_error) {
   JsonFile file;
-  EXPECT_EQ(file.open(testing::TempDir() + "folio/no/such/folder").code(), Errc::io);
+  EXPECT_EQ(file.open(test::TemporaryFolder().path("no/such/folder")).code(), Errc::io);
 }
 
 TEST(Report, no_json_file_is_fine) {
