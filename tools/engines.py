@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/engines.py: Python environments of pinned packages, and folio_kv in them.
 
-usage: tools/engines.py make NAME ...              makes the environments that are missing, prints the path of each one's python
+usage: tools/engines.py make NAME ...              makes the environments that are missing, prints the path of each one's python. Exit
+                                                   status 3: a package is not to be had for this platform or Python; 4: the package
+                                                   index cannot be reached; 1: any other failure
        tools/engines.py test NAME ... [-- OPTION ...]   builds folio_kv, runs the tests of each environment; options of pytest
        tools/engines.py run NAME ARGUMENT ...      builds folio_kv, runs `python ARGUMENT ...` of an environment with it
 
@@ -32,12 +34,14 @@ TESTS = {"numpy": ["numpy"], "transformers": ["torch", "transformers"], "vllm": 
 # Environments without folio_kv: what their tests build they build themselves.
 WITHOUT_FOLIO_KV = {"llama_cpp"}
 OLDEST = (3, 11)
+NO_PACKAGE, NO_INDEX = 3, 4  # exit statuses
 # Locks held, as file descriptors: commands inherit them, so that one whose parent was killed still keeps others away.
 LOCKS = []
 
 
-def fail(text):
-    sys.exit(f"tools/engines.py: {text}")
+def fail(text, status=1):
+    say(f"tools/engines.py: {text}")
+    sys.exit(status)
 
 
 def say(text):
@@ -90,18 +94,31 @@ class Environment:
 
     def make_anew(self):
         if sys.version_info < OLDEST:
-            fail(f"the lists pin packages for Python {OLDEST[0]}.{OLDEST[1]} and later, this is {platform.python_version()}")
+            fail(f"the lists pin packages for Python {OLDEST[0]}.{OLDEST[1]} and later, this is {platform.python_version()}", NO_PACKAGE)
         say(f"making the environment {self.name}: {self.folder}")
         shutil.rmtree(self.folder, ignore_errors=True)
         command([sys.executable, "-m", "venv", self.folder])
-        command([self.python, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check",
-                 "-r", self.list])
+        self.install()
         if self.has_torch:
             probe = [self.python, "-c", "import torch"]
             if subprocess.run(probe, capture_output=True).returncode != 0:
                 command([self.python, self.stubs], stdout=subprocess.DEVNULL)
                 command(probe)
         (self.folder / "complete").touch()
+
+    def install(self):
+        """The list's packages. pip says the same of an index that it cannot reach and of one that has no fitting package."""
+        pip = [self.python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        installed = subprocess.run([*pip, "install", "--no-deps", "--only-binary=:all:", "-r", self.list], pass_fds=LOCKS,
+                                   stderr=subprocess.PIPE, text=True)
+        sys.stderr.write(installed.stderr)
+        if installed.returncode == 0:
+            return
+        if subprocess.run([*pip, "index", "versions", "pip"], capture_output=True).returncode != 0:
+            fail(f"{self.name}: the package index cannot be reached", NO_INDEX)
+        if "(from versions: none)" in installed.stderr:
+            fail(f"{self.name}: no package for {platform.machine()} and Python {platform.python_version()}", NO_PACKAGE)
+        fail(f"{self.name}: pip failed with status {installed.returncode}")
 
 
 def build():

@@ -42,8 +42,8 @@ class Browser:
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options)
-        self.driver.set_page_load_timeout(120)
-        self.driver.set_script_timeout(120)
+        self.driver.set_page_load_timeout(600)
+        self.driver.set_script_timeout(600)
 
     def close(self):
         self.driver.quit()

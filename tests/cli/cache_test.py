@@ -19,14 +19,14 @@ class Cache(unittest.TestCase):
 
     def make(self, *arguments):
         """MAKER: store FIRST END, drop FIRST END, expect FIRST END (all of these and no others up to 1000)."""
-        subprocess.run([MAKER, self.directory, *map(str, arguments)], check=True, timeout=100)
+        subprocess.run([MAKER, self.directory, *map(str, arguments)], check=True, timeout=600)
 
     def run_tool(self, command, *options, directory=None):
         path = os.path.join(self.folder.name, "figures.json")
         if os.path.exists(path):
             os.remove(path)
         line = [TOOL, "cache", command, directory or self.directory, "--json", path, *map(str, options)]
-        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=100)
+        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=600)
         figures = None
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
@@ -155,7 +155,7 @@ class Cache(unittest.TestCase):
                                ("compact", "--segment-mib", "9999999999"): "--segment-mib", ("ls", "--json", ""): "--json: got ''",
                                ("fix",): "A subcommand is required", (): "subcommand"}.items():
             line = [TOOL, "cache", *options[:1], *([self.directory] if options else []), *options[1:]]
-            done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=100)
+            done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=600)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(words, done.stderr)
 

@@ -63,4 +63,4 @@ class Metrics(unittest.TestCase):
 
 if __name__ == "__main__":
     TOOL, TRACE = sys.argv[1:3]
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)

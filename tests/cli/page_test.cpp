@@ -15,6 +15,7 @@
 #include "charts.h"
 #include "machine.h"
 #include "output_file.h"
+#include "support/temporary_folder.h"
 
 namespace folio::cli {
 namespace {
@@ -85,21 +86,16 @@ TEST(Page, a_command_can_be_pasted_into_a_shell) {
 
 class OutputFiles : public testing::Test {
  protected:
-  OutputFiles() : folder_(testing::TempDir() + "folio_page_test_" + std::to_string(::getpid())) {
-    std::filesystem::create_directory(folder_);
-  }
-  ~OutputFiles() override { std::filesystem::remove_all(folder_); }
-
-  [[nodiscard]] std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  [[nodiscard]] std::string path(const std::string& name) const { return folder_.path(name); }
   static std::string text_of(const std::string& path) {
     std::ifstream file(path);
     return {std::istreambuf_iterator<char>(file), {}};
   }
   [[nodiscard]] int64_t files() const {
-    return std::distance(std::filesystem::directory_iterator(folder_), {});
+    return std::distance(std::filesystem::directory_iterator(folder_.path()), {});
   }
 
-  std::string folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(OutputFiles, nothing_is_seen_before_all_is_written) {
@@ -137,7 +133,7 @@ TEST_F(OutputFiles, a_link_keeps_pointing_at_its_file) {
 }
 
 TEST_F(OutputFiles, paths_that_cannot_be_written_are_named) {
-  for (const std::string& bad : {folder_, path("no/such/folder"), path("page") + "/below"}) {
+  for (const std::string& bad : {folder_.path(), path("no/such/folder"), path("page") + "/below"}) {
     std::ofstream(path("page")) << "older";
     OutputFile file("--report");
     const Status status = file.open(bad);

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <string>
 
+#include "support/temporary_folder.h"
+
 namespace folio::cli {
 namespace {
 

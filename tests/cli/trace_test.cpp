@@ -8,14 +8,21 @@
 #include <fstream>
 #include <string>
 
+#include "support/temporary_folder.h"
+
 namespace folio::cli {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+std::string path_of(const std::string& name) {
+  static const test::TemporaryFolder folder;
+  return folder.path(name);
+}
+
 std::string write_file(const std::string& name, const std::string& text) {
-  const std::string path = testing::TempDir() + "folio_trace_test_" + name;
+  const std::string path = path_of(name);
   std::ofstream(path, std::ios::binary) << text;
   return path;
 }
@@ -57,7 +64,7 @@ TEST(Trace, error_names_file_line_and_reason) {
 }
 
 TEST(Trace, absent_file_is_an_io_error) {
-  const auto trace = read_trace(testing::TempDir() + "folio_trace_test_absent", 0);
+  const auto trace = read_trace(path_of("absent"), 0);
   ASSERT_FALSE(trace);
   EXPECT_EQ(trace.error().code(), Errc::io);
 }

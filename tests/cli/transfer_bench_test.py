@@ -21,7 +21,7 @@ class TransferBench(unittest.TestCase):
 
     def bench(self, *options):
         line = [TOOLS[0], "transfer-bench", *map(str, options)]
-        return subprocess.run(line, capture_output=True, text=True, check=False, timeout=300)
+        return subprocess.run(line, capture_output=True, text=True, check=False, timeout=600)
 
     def expect_figures(self, transport, page_bytes, pages, rounds):
         done = self.bench("--transport", transport, "--page-bytes", page_bytes, "--pages", pages, "--rounds", rounds, "--json", self.json)

@@ -24,7 +24,7 @@ class WithoutLibraries(unittest.TestCase):
         return os.path.join(self.folder.name, name)
 
     def expect_refused(self, command, *words):
-        done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, timeout=300)
+        done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, timeout=600)
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
         self.assertEqual(done.stdout, "")
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)

@@ -163,6 +163,7 @@ TEST(Cores, a_worker_that_wakes_on_its_callers_core_leaves_it) {
     for (int i = 0; i < rounds; ++i) crowd.round();
     crowd.is_over = true;
     stranger.join();
+    EXPECT_GT(crowd.away, 0) << "of " << rounds;  // the system may move it back, but not each time
   }).join();
 }
 

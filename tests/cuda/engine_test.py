@@ -17,7 +17,7 @@ LINE = re.compile(r"(\w): +(\d+) tokens, +(\d+) of them found in the cache, then
 
 
 def run(program, *arguments):
-    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120,
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=600,
                           env={**os.environ, "LD_LIBRARY_PATH": FOLDER})
 
 

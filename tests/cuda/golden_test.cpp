@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -16,6 +15,7 @@
 #include "cuda/descriptor_bits.h"
 #include "cuda/golden_lines.h"
 #include "cuda/gpu_records.h"
+#include "support/temporary_folder.h"
 
 namespace folio::test {
 namespace {
@@ -101,8 +101,8 @@ TEST(Golden, every_known_field_is_compared) {
 
 TEST(Golden, what_the_recorder_writes_is_read_back_as_far_as_it_came) {
   const Json good = Json::parse(by_hand);
-  const std::string path = ::testing::TempDir() + "folio_golden_test.jsonl";
-  std::filesystem::remove(path);
+  const TemporaryFolder folder;
+  const std::string path = folder.path("records.jsonl");
   const std::byte got[] = {std::byte{1}, std::byte{2}}, other[] = {std::byte{1}, std::byte{3}};
   {
     GpuRecords records(path.c_str());
@@ -132,7 +132,6 @@ TEST(Golden, what_the_recorder_writes_is_read_back_as_far_as_it_came) {
     EXPECT_THAT(checked.differences, ::testing::IsEmpty());
     EXPECT_EQ(records.failed, 2);
   }
-  std::filesystem::remove(path);
 }
 
 TEST(Golden, recorded_descriptors_say_what_their_maps_say) {

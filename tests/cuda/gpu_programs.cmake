@@ -11,16 +11,14 @@ folio_test_settings(gpu_kernels)
 target_link_libraries(gpu_kernels PRIVATE folio_test_support folio_cuda_launches GTest::gtest ${CMAKE_DL_LIBS})
 if(FOLIO_CUDA AND NOT FOLIO_SANITIZE)
   set_target_properties(gpu_kernels PROPERTIES EXCLUDE_FROM_ALL OFF)
-  add_test(NAME cuda.gpu_kernels COMMAND gpu_kernels smallest)
-  set_tests_properties(cuda.gpu_kernels PROPERTIES LABELS cta TIMEOUT 900 ENVIRONMENT LD_LIBRARY_PATH=${FOLIO_EMULATED_DEVICE}
-                       FAIL_REGULAR_EXPRESSION "[^0-9]0 right" PASS_REGULAR_EXPRESSION ", 0 wrong, .* instances launched")
+  folio_expect(cuda.gpu_kernels COMMAND gpu_kernels smallest SAYS ", 0 wrong, .* instances launched" NEVER_SAYS "[^0-9]0 right")
+  set_tests_properties(cuda.gpu_kernels PROPERTIES LABELS cta TIMEOUT 900 ENVIRONMENT LD_LIBRARY_PATH=${FOLIO_EMULATED_DEVICE})
   folio_label_needs(cta gpu_kernels emulated_device)
   if(TARGET gpu_bench)
     set_target_properties(gpu_bench PROPERTIES EXCLUDE_FROM_ALL OFF)
-    add_test(NAME cuda.gpu_bench COMMAND gpu_bench /dev/null small)
-    set_tests_properties(cuda.gpu_bench PROPERTIES LABELS cta TIMEOUT 900 ENVIRONMENT LD_LIBRARY_PATH=${FOLIO_EMULATED_DEVICE}
-                         PASS_REGULAR_EXPRESSION "plan of 8 x 32k +cold"
-                         FAIL_REGULAR_EXPRESSION "not finite;is zero;fault;CUDA_ERROR")
+    folio_expect(cuda.gpu_bench COMMAND gpu_bench /dev/null small SAYS "plan of 8 x 32k +cold"
+                 NEVER_SAYS "not finite" "is zero" fault CUDA_ERROR)
+    set_tests_properties(cuda.gpu_bench PROPERTIES LABELS cta TIMEOUT 900 ENVIRONMENT LD_LIBRARY_PATH=${FOLIO_EMULATED_DEVICE})
     folio_label_needs(cta gpu_bench)
   endif()
 endif()

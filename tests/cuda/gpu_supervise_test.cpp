@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "support/temporary_folder.h"
+
 namespace folio::test {
 namespace {
 
@@ -24,8 +26,8 @@ struct Ran {
 };
 template <class Fault>
 Ran run_cases(Fault fault, int most = 5, int seconds = 600) {
-  const std::string path = ::testing::TempDir() + "folio_gpu_supervise_test";
-  std::ofstream(path, std::ios::trunc).flush();
+  const TemporaryFolder folder;
+  const std::string path = folder.path("ended");
   Ran ran;
   ran.status = supervise(
       seconds, most,
@@ -44,7 +46,6 @@ Ran run_cases(Fault fault, int most = 5, int seconds = 600) {
       });
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) ran.ended.push_back(line);
-  std::remove(path.c_str());
   return ran;
 }
 
@@ -68,10 +69,10 @@ TEST(Supervise, cases_behind_one_that_hangs_run_in_another_child) {
         for (;;) pause();
         return 0;
       },
-      5, 2);
+      5, 10);
   EXPECT_EQ(ran.status, 1);
   EXPECT_THAT(ran.ended, ElementsAre("a", "b", "d", "e", "f"));
-  EXPECT_THAT(ran.lost, ElementsAre("c hangs: nothing for 2 s"));
+  EXPECT_THAT(ran.lost, ElementsAre("c hangs: nothing for 10 s"));
 }
 
 TEST(Supervise, a_case_that_spoils_its_process_has_recorded_that_itself) {

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "support/temporary_folder.h"
+
 namespace folio::test {
 namespace {
 
@@ -25,16 +27,14 @@ using ::testing::SizeIs;
 /// As gpu_check writes it, of the emulator's own doing.
 template <class Write>
 std::vector<Json> written(Write write) {
-  const std::string path = ::testing::TempDir() + "folio_replay_test.jsonl";
-  std::remove(path.c_str());
+  const TemporaryFolder folder;
+  const std::string path = folder.path("records.jsonl");
   {
     GpuRecords records(path.c_str());
     write(records);
   }
   std::ifstream file(path);
-  std::vector<Json> records = records_of(file);
-  std::remove(path.c_str());
-  return records;
+  return records_of(file);
 }
 
 /// One record of every probe that is emulated.

@@ -76,6 +76,18 @@ class SourcesLint(unittest.TestCase):
         self.assert_finds({"include/folio/core/a.h": SPDX + "/// folio/core/a.h: x.\n"}, "once")
         self.assert_finds({"tools/a.py": "print()\n"}, "head")
 
+    def test_tests_that_ignore_an_exit_status_are_found(self):
+        head = "# SPDX-License-Identifier: Apache-2.0\n"
+        for word in ("PASS_REGULAR_EXPRESSION", "WILL_FAIL", "SKIP_RETURN_CODE", "SKIP_REGULAR_EXPRESSION"):
+            for name in ("tests/a/CMakeLists.txt", "tests/a/b.cmake"):
+                self.assert_finds({name: f"{head}set_tests_properties(a PROPERTIES {word} x)\n"}, f"status: {word}")
+            self.assertEqual(self.breaches({"tests/support/expect.cmake": f"{head}# {word}\n"}), [])
+        self.assertEqual(self.breaches({"tests/a/CMakeLists.txt": head + "folio_expect(a COMMAND b STATUS 1 SAYS c)\n"}), [])
+
+    def test_files_in_the_folder_of_all_temporary_files_are_found(self):
+        own = f'{SPDX}/// tests/a.cpp: x.\nauto path = testing::TempDir() + "a";\n'
+        self.assert_finds({"tests/a.cpp": own}, "own folder")
+
 
 if __name__ == "__main__":
     unittest.main()

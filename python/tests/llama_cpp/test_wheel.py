@@ -13,7 +13,6 @@ import pathlib
 import re
 import runpy
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from typing import Any
 
 import backend_ops
 import pytest
+from reserved_port import ReservedPort
 
 import llama_models as models
 
@@ -108,22 +108,30 @@ def test_attention_runs_on_folio_after_enable(run: Run, text_model: str) -> None
 def test_the_server_answers_on_folio(
     sites: dict[str, pathlib.Path], text_model: str, tmp_path: pathlib.Path
 ) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = ReservedPort()
     path = os.pathsep.join(str(site) for site in sites.values())
     environment = {**os.environ, "PYTHONPATH": path, "FOLIO_GGML_TRACE": "1"}
-    options = ["--model", text_model, "--port", str(port), "--n_ctx", "256", "--n_threads", "2"]
+    options = [
+        "--model",
+        text_model,
+        "--port",
+        str(port.number),
+        "--n_ctx",
+        "256",
+        "--n_threads",
+        "2",
+    ]
     errors = tmp_path / "stderr"
     with errors.open("w") as file:
         server = subprocess.Popen(
             [sys.executable, "-m", "folio_llama_cpp.server", *options], env=environment, stderr=file
         )
     try:
-        answer = ask(server, f"http://127.0.0.1:{port}/v1/completions", errors)
+        answer = ask(server, f"http://127.0.0.1:{port.number}/v1/completions", errors)
     finally:
         server.terminate()
-        server.wait(60)
+        server.wait(600)
+        port.close()
     assert answer["usage"]["completion_tokens"] > 0
     # The server ends without freeing its context: no counters, but the kernel is named when it runs.
     assert "ggml-folio: kernel attention_" in errors.read_text()
@@ -136,7 +144,7 @@ def ask(server: subprocess.Popen[bytes], url: str, errors: pathlib.Path) -> dict
     while True:
         assert server.poll() is None, errors.read_text()
         try:
-            with urllib.request.urlopen(request, timeout=300) as response:
+            with urllib.request.urlopen(request, timeout=600) as response:
                 answer: dict[str, Any] = json.load(response)
                 return answer
         except urllib.error.HTTPError as error:

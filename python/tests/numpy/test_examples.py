@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def run(*arguments):
     return subprocess.run(
-        [sys.executable, *arguments], check=True, capture_output=True, text=True, timeout=300
+        [sys.executable, *arguments], check=True, capture_output=True, text=True, timeout=600
     ).stdout
 
 

@@ -156,7 +156,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_a_forked_child_has_threads_of_its_own():
-    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=600)
 
 
 def test_numpy_alone_brings_no_other_threads():

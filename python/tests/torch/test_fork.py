@@ -24,4 +24,4 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_a_forked_child_that_meets_a_new_type_of_arrays_keeps_threads_of_its_own():
-    subprocess.run([sys.executable, "-c", CHILD_MEETS_A_NEW_TYPE], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", CHILD_MEETS_A_NEW_TYPE], check=True, timeout=600)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,24 +16,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reserved_port import ReservedPort
 from vllm_engine import Engine, environment
 from vllm_worker import OPTIONS, prompts_of
 
-START_SECONDS = 300
-REQUEST_SECONDS = 60
+START_SECONDS = 900
+REQUEST_SECONDS = 600
 
 
 class Server:
     """`vllm serve` of a model on a free port of 127.0.0.1, with folio; its output goes to `log`."""
 
     def __init__(self, engine: Engine, model: str) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = ReservedPort()
         self.log = engine.folder / f"serve-{model}.log"
         options = {
             "--host": "127.0.0.1",
-            "--port": str(self.port),
+            "--port": str(self.port.number),
             "--served-model-name": model,
             "--dtype": "float32",
             **{
@@ -59,7 +57,7 @@ class Server:
         """The JSON answer to a request (POST with a body); raises what urllib raises."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}", data, {"Content-Type": "application/json"}
+            f"http://127.0.0.1:{self.port.number}{path}", data, {"Content-Type": "application/json"}
         )
         with urllib.request.urlopen(request, timeout=REQUEST_SECONDS) as answer:
             text = answer.read()
@@ -78,6 +76,7 @@ class Server:
 
     def stop(self) -> None:
         """Ends the server and the processes that it started."""
+        self.port.close()
         if self.process.poll() is not None:
             return
         os.killpg(self.process.pid, signal.SIGTERM)

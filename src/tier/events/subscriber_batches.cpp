@@ -55,6 +55,7 @@ Status EventSubscriber::State::begin_anew() {
   ++figures.restarts;
   index.clear();
   held.clear();
+  last_live.reset();
   has_begun = false;
   next = 0;
   request = Request::none;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "folio/tier/disk_tier.h"
+#include "support/comes_true.h"
 #include "support/random.h"
 #include "support/temporary_folder.h"
 #include "tier/disk/disk_medium.h"
@@ -32,7 +33,8 @@ class DiskFixture : public ::testing::Test {
   explicit DiskFixture(const fs::path& parent) : folder_(parent) {}
 
   Result<std::unique_ptr<Tier>> open(int64_t max_bytes = 64 * mib) {
-    return make_disk_tier(path_, {.max_bytes = max_bytes}, {.segment_bytes = mib});
+    return make_disk_tier(path_, {.max_bytes = max_bytes},
+                          {.segment_bytes = mib, .timeout_ms = no_deadline_ms});
   }
 
   /// Over files that `io` spoils; stores go on at once after a failure.

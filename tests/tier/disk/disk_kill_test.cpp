@@ -3,10 +3,13 @@
 /// load, drop and make room.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <new>
 #include <set>
 
 #include "folio/tier/disk_directory.h"
@@ -37,9 +40,13 @@ const std::vector<PageMemory>& filled_pages() {
 /// hundreds of rounds take seconds on a busy device, too.
 class DiskKill : public DiskFixture {
  protected:
-  DiskKill() : DiskFixture("/dev/shm") {}
+  DiskKill()
+      : DiskFixture("/dev/shm"),
+        ended_calls_(new(mmap(nullptr, sizeof(Count), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Count()) {}
+  ~DiskKill() override { munmap(ended_calls_, sizeof(Count)); }
 
-  /// Until it is killed.
+  /// Until it is killed. Counts calls.
   [[noreturn]] void work(uint64_t seed) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     Rng rng(seed);
@@ -63,7 +70,17 @@ class DiskKill : public DiskFixture {
                                       : static_cast<bool>((*tier)->store(pages));
       if (!is_queued) _exit(2);
       wait_for(**tier, pages.size());
+      ++*ended_calls_;
     }
+  }
+  /// A child works until it has done so many calls, and a little longer.
+  [[nodiscard]] bool works(int64_t calls, Rng& rng) const {
+    const bool has_worked = comes_true([&] {
+      usleep(50);
+      return *ended_calls_ >= calls;
+    });
+    usleep(static_cast<useconds_t>(rng.between(0, 3000)));
+    return has_worked;
   }
 
   /// Returns how many pages are there; each is right.
@@ -85,6 +102,9 @@ class DiskKill : public DiskFixture {
     }
     return found;
   }
+
+  using Count = std::atomic<int64_t>;
+  Count* ended_calls_;  ///< of all children
 };
 
 TEST_F(DiskKill, at_any_moment_leaves_pages_that_are_whole) {
@@ -93,9 +113,10 @@ TEST_F(DiskKill, at_any_moment_leaves_pages_that_are_whole) {
   int64_t found = 0;
   for (int round = 0; round < 200; ++round) {
     const uint64_t seed = rng.next();
+    const int64_t calls = *ended_calls_ + rng.between(0, 20);
     const pid_t child = fork();
     if (child == 0) work(seed);
-    usleep(static_cast<useconds_t>(rng.between(500, 15'000)));
+    ASSERT_TRUE(works(calls, rng)) << "round " << round;
     kill(child, SIGKILL);
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);

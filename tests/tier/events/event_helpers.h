@@ -4,15 +4,14 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "folio/tier/event_subscriber.h"
+#include "support/comes_true.h"
 #include "support/temporary_folder.h"
 
 namespace folio::test {
@@ -20,17 +19,6 @@ namespace folio::test {
 /// An endpoint of ZeroMQ.
 inline std::string socket_in(const TemporaryFolder& folder, const std::string& name) {
   return "ipc://" + folder.path(name);
-}
-
-/// Until `holds`, or for so long that something hangs.
-template <class Condition>
-[[nodiscard]] bool comes_true(Condition holds) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(240);
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::yield();
-  }
-  return true;
 }
 
 /// Name -> where it is.

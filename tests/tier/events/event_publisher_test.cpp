@@ -152,10 +152,11 @@ TEST(EventPublisher, replays_what_it_has_and_gives_snapshots) {
   ASSERT_EQ(events.size(), 6U);
   EXPECT_EQ(events[0]["type"], "AllBlocksCleared");
   EXPECT_EQ(events[1]["type"], "BlockStored");
+  // counted behind the last answer
+  EXPECT_TRUE(comes_true([&] { return publisher.figures().snapshots == 5; }));
   const EventPublisherFigures figures = publisher.figures();
   EXPECT_EQ(figures.kept_batches, 3);
   EXPECT_EQ(figures.replayed_batches, 4);
-  EXPECT_EQ(figures.snapshots, 5);
   EXPECT_EQ(figures.names, 5);
 }
 
@@ -206,15 +207,22 @@ TEST(EventPublisher, never_waits_and_leaves_a_gap_where_it_dropped_events) {
   for (uint32_t i = 0; i < 100'000; ++i) names.push_back(name_of(i));
   tier.function(tier.context, TierChange::stored, names);
   ASSERT_NO_FATAL_FAILURE(wait_until_sent(publisher, 1));
-  ASSERT_TRUE(comes_true([&] { return publisher.figures().dropped_events > 0; }));
-  const EventPublisherFigures figures = publisher.figures();
-  EXPECT_EQ(figures.dropped_events + figures.published_events, 100'000);
+  EventPublisherFigures figures;
+  ASSERT_TRUE(comes_true([&] {
+    publisher.flush();
+    figures = publisher.figures();
+    return figures.dropped_events + figures.published_events == 100'000;
+  }));
+  EXPECT_GT(figures.dropped_events, 0);
   store(tier, name_of(200'000));
   ASSERT_NO_FATAL_FAILURE(wait_until_sent(publisher, figures.published_batches + 1));
   Client client(ZMQ_DEALER, publisher.replay_endpoint());
   const auto answers = client.ask(0);
   ASSERT_GE(answers.size(), 3U);
-  EXPECT_GT(answers[answers.size() - 2].first, answers[answers.size() - 3].first + 1);
+  bool has_gap = false;  // where it looked at the queue while names came, between any two of them
+  for (size_t i = 1; i + 1 < answers.size(); ++i)
+    has_gap = has_gap || answers[i].first > answers[i - 1].first + 1;
+  EXPECT_TRUE(has_gap);
 }
 
 TEST(EventPublisher, tells_names_of_a_pool_once_and_what_tiers_have_with_tokens) {

@@ -69,7 +69,7 @@ class Stream(unittest.TestCase):
 
     def socket(self, kind, endpoint):
         socket = self.context.socket(kind)
-        socket.setsockopt(zmq.RCVTIMEO, 60_000)
+        socket.setsockopt(zmq.RCVTIMEO, 600_000)
         socket.connect(endpoint)
         return socket
 
@@ -191,7 +191,7 @@ class Stream(unittest.TestCase):
         publish(stored([bytes([9]) * 32]), kv_events.AllBlocksCleared())
         publish(stored([5, 6, 2**64 - 1]), stored([bytes(range(32))], parent=6, medium=kv_events.MEDIUM_CPU))
         publish(kv_events.BlockRemoved(block_hashes=[5], medium=kv_events.MEDIUM_GPU))
-        follower = subprocess.run([PROGRAM, "follow", *endpoints, "3"], capture_output=True, text=True, timeout=60, check=True)
+        follower = subprocess.run([PROGRAM, "follow", *endpoints, "3"], capture_output=True, text=True, timeout=600, check=True)
         *names, errors = follower.stdout.splitlines()
         self.assertEqual(sorted(names), sorted([bytes(range(32)).hex(), (6).to_bytes(32, "big").hex(), "0" * 48 + "f" * 16]))
         self.assertEqual(errors, "0 refused, 0 ignored, 0 malformed")

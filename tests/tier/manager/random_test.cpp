@@ -42,8 +42,8 @@ void one_round(Rng& rng, const std::string& path, bool is_honest, Sums& sums) {
        .tiers = tiers,
        .max_io_pins = static_cast<uint32_t>(rng.between(4, 16)),
        .min_partial_tokens = rng.int_between(0, 2),
-       .manager = {.load_deadline_ms = is_honest ? 60'000 : 20 * rng.between(0, 2),
-                   .store_deadline_ms = is_honest ? 60'000 : 20 * rng.between(0, 2),
+       .manager = {.load_deadline_ms = is_honest ? 0 : 20 * rng.between(0, 2),
+                   .store_deadline_ms = is_honest ? 0 : 20 * rng.between(0, 2),
                    .min_load_pages = rng.chance(0.2) ? 2 : 1,
                    .load_order = rng.chance(0.5) ? LoadOrder::extents : LoadOrder::pages}});
   wander(engine, rng, 160, is_honest);

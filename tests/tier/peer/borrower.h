@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "folio/tier/peer_tier.h"
+#include "support/comes_true.h"
 #include "tier/manager/pattern_engine.h"
 
 namespace folio::test {
@@ -27,7 +28,7 @@ class Borrower {
  public:
   Borrower(std::unique_ptr<Transport> transport, std::span<const std::byte> address)
       : tier_(make_peer_tier(std::move(transport), address, {.max_bytes = 1},
-                             {.timeout_ms = 600'000})  // who relies on it hangs
+                             {.timeout_ms = no_deadline_ms})
                   .value()),
         engine_({.num_pages = 2 * pages_of_prompts,
                  .tiers = {{.tier = tier_.get(), .policy = StorePolicy::none}},

@@ -19,7 +19,7 @@ namespace folio::test {
 class Lender {
  public:
   explicit Lender(const TransportKind& kind, uint32_t num_pages = 16, uint32_t max_io_pins = 64,
-                  int64_t lease_ms = 60'000)
+                  int64_t lease_ms = no_deadline_ms)
       : engine_({.num_pages = num_pages, .max_io_pins = max_io_pins, .on_event = forward()}),
         transport_(kind.make({}).value()) {
     const std::span<std::byte> memory[] = {engine_.memory()};

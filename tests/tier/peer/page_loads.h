@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "folio/tier/peer_tier.h"
+#include "support/comes_true.h"
 #include "support/random.h"
 #include "tier/peer/pattern.h"
 #include "tier/tier_helpers.h"
@@ -47,7 +48,7 @@ inline const std::vector<PageMemory>& filled_pages() {
 inline PageServerOptions options_of_server() {
   return {.max_bytes = all_pages * most_page_bytes,
           .page_bytes = most_page_bytes,
-          .lease_ms = 600'000};  // none expires
+          .lease_ms = no_deadline_ms};
 }
 
 inline void put_known_pages(PageServer& server) {
@@ -67,7 +68,7 @@ class PageLoader {
              Memory memory, uint64_t seed)
       : rng_(seed), memory_(all_pages * slot_bytes, untouched) {
     const std::span<std::byte> spans[] = {memory_};
-    PeerTierOptions options{.timeout_ms = 600'000};  // who relies on it hangs
+    PeerTierOptions options{.timeout_ms = no_deadline_ms};
     if (memory == Memory::registered) options.memory = spans;
     tier_ = make_peer_tier(std::move(transport), address, {.max_bytes = 1}, options).value();
   }

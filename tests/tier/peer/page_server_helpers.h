@@ -62,9 +62,10 @@ class Server {
 class PageServerTest : public ::testing::TestWithParam<TransportKind> {
  protected:
   static PageServerOptions server_options(int64_t pages = 8) {
-    return {.max_bytes = pages * page_bytes, .page_bytes = page_bytes};
+    return {.max_bytes = pages * page_bytes, .page_bytes = page_bytes, .lease_ms = no_deadline_ms};
   }
-  static std::unique_ptr<Tier> client(const Server& server, const PeerTierOptions& peer = {},
+  static std::unique_ptr<Tier> client(const Server& server,
+                                      const PeerTierOptions& peer = {.timeout_ms = no_deadline_ms},
                                       const Digest256& fingerprint = {}) {
     TierOptions options{.max_bytes = 1};
     options.fingerprint = fingerprint;

@@ -25,7 +25,7 @@ TEST_P(PeerTierOverEvery, loads_what_the_server_has_into_registered_memory_or_an
   Server server(GetParam(), server_options());
   std::vector<std::byte> registered(page_bytes);
   const std::span<std::byte> spans[] = {registered};
-  const auto tier = client(server, {.memory = spans});
+  const auto tier = client(server, {.memory = spans, .timeout_ms = no_deadline_ms});
   PageMemory page({1, 4096, 77}), back({1, 4096, 77});
   page.fill(3);
   EXPECT_FALSE(finds(*tier, name_of(1)));
@@ -71,7 +71,7 @@ TEST_P(PeerTierOverEvery, of_another_model_finds_nothing) {
   PageMemory page({500}), back({500});
   page.fill(1);
   (void)server.with([&](PageServer& s) { return s.put(name_of(1), page.extents()); });
-  const auto tier = client(server, {}, name_of(99));
+  const auto tier = client(server, {.timeout_ms = no_deadline_ms}, name_of(99));
   EXPECT_TRUE(comes_true([&] {
     EXPECT_FALSE(finds(*tier, name_of(1)));
     return tier->last_fault().code() == Errc::unsupported;
@@ -101,7 +101,7 @@ TEST_P(PeerTierOverEvery, a_page_that_goes_after_it_was_found_is_missing) {
 /// E8: the server goes, whatever is under way.
 TEST_P(PeerTierOverEvery, misses_when_the_server_goes) {
   auto server = std::make_unique<Server>(GetParam(), server_options());
-  const auto tier = client(*server, {.timeout_ms = 2000});
+  const auto tier = client(*server);
   PageMemory page({500, 4000}), back({500, 4000});
   page.fill(1);
   EXPECT_EQ(store(*tier, name_of(1), page), TierOutcome::done);
@@ -133,7 +133,7 @@ TEST_P(PeerTierOverEvery, a_store_has_failed_when_the_server_goes_without_an_ans
   auto server = GetParam().make({}).value();
   const RegionId region = server->add_region(room).value();
   const auto tier = make_peer_tier(GetParam().make({}).value(), server->address().value(),
-                                   {.max_bytes = 1}, {.timeout_ms = 120'000})
+                                   {.max_bytes = 1}, {.timeout_ms = no_deadline_ms})
                         .value();
   EXPECT_EQ(tier::decode_page_message(wait_for_message(*server).bytes).value().kind,
             tier::PageMessageKind::subscribe);
@@ -145,7 +145,7 @@ TEST_P(PeerTierOverEvery, a_store_has_failed_when_the_server_goes_without_an_ans
   const auto ticket = tier::decode_page_message(offer.bytes).value().ticket;
   const auto answer = tier::encode({.kind = tier::PageMessageKind::room,
                                     .ticket = ticket,
-                                    .lease_ms = 60'000,
+                                    .lease_ms = no_deadline_ms,
                                     .runs = {{region, 0, 4500}},
                                     .answers = {tier::PageAnswer::yes}});
   ASSERT_TRUE(server->send(offer.peer, answer).is_ok());

@@ -76,9 +76,9 @@ PageMessage want(uint64_t ticket, std::vector<PageName> names) {
 
 class PoolServer : public ::testing::TestWithParam<TransportKind> {
  protected:
-  static std::unique_ptr<Tier> client(Lender& lender, const PeerTierOptions& peer = {}) {
+  static std::unique_ptr<Tier> client(Lender& lender) {
     return make_peer_tier(GetParam().make({}).value(), lender.server().address().value(),
-                          {.max_bytes = 1}, peer)
+                          {.max_bytes = 1}, {.timeout_ms = no_deadline_ms})
         .value();
   }
 };
@@ -91,7 +91,7 @@ TEST_P(PoolServer, a_manager_elsewhere_loads_what_the_pool_has) {
   const auto prompt = count_from(100, 5 * page_size + 1);
   const auto names = lender.compute(prompt);
   ASSERT_EQ(lender.figures().pages, 5);
-  const auto tier = client(lender, {.timeout_ms = 60'000});
+  const auto tier = client(lender);
   PatternEngine other({.num_pages = 16,
                        .tiers = {{.tier = tier.get(), .policy = StorePolicy::none}},
                        .manager = {.load_deadline_ms = 0}});
@@ -115,7 +115,7 @@ TEST_P(PoolServer, a_manager_elsewhere_loads_what_the_pool_has) {
 TEST_P(PoolServer, what_was_evicted_is_missing) {
   Lender lender(GetParam());
   const auto names = lender.compute(count_from(100, 2 * page_size));
-  const auto tier = client(lender, {.timeout_ms = 60'000});
+  const auto tier = client(lender);
   EXPECT_TRUE(lender.serves_until([&] { return tier->find(names) == 2; }));
   ASSERT_TRUE(lender.engine().pool().clear().is_ok());  // which the client has not heard
   PageMemory page({PatternEngine::page_bytes});

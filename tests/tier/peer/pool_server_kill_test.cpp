@@ -59,7 +59,7 @@ TEST_P(PoolServerKill, of_a_lender_makes_pages_that_are_computed) {
 /// Pages are held for those who live, and for nobody else.
 TEST_P(PoolServerKill, of_a_borrower_gives_back_what_it_was_lent) {
   const int rounds = KillFixture::rounds(40);
-  Lender lender(GetParam(), 2 * pages_of_prompts, 4 * pages_of_prompts, 600'000);
+  Lender lender(GetParam(), 2 * pages_of_prompts, 4 * pages_of_prompts);
   for (int32_t i = 0; i < lent_prompts; ++i) (void)lender.compute(lent_prompt(i));
   Borrower other(make(), lender.server().address().value());
   ASSERT_TRUE(lender.serves_until([&] { return other.finds_all(); }));

@@ -28,6 +28,12 @@ std::string why_absent(const TransportKind& kind) {
   return made ? "" : std::string(made.error().message());
 }
 
+/// Without the deadline, if the test has not set it itself.
+TransportOptions patient(TransportOptions options) {
+  if (options.timeout_ms == TransportOptions().timeout_ms) options.timeout_ms = no_deadline_ms;
+  return options;
+}
+
 const std::vector<Candidate>& candidates() {
   static const std::vector<Candidate> all = [] {
     std::vector<Candidate> found;
@@ -50,17 +56,20 @@ std::string nixl_library() {
 
 TransportKind transport_kind(const std::string& name) {
   if (name == "shared_memory")
-    return {name, [](const TransportOptions& o) { return make_shared_memory_transport(o); }};
-  if (name == "ucx_tcp")
     return {name,
-            [](const TransportOptions& o) { return make_ucx_transport(o, {.transports = "tcp"}); }};
+            [](const TransportOptions& o) { return make_shared_memory_transport(patient(o)); }};
+  if (name == "ucx_tcp")
+    return {name, [](const TransportOptions& o) {
+              return make_ucx_transport(patient(o), {.transports = "tcp"});
+            }};
   if (name == "nixl_tcp")
     return {name, [](const TransportOptions& o) {
               const std::string library = nixl_library();
-              return make_nixl_transport(o, {.library = library, .transports = "tcp"});
+              return make_nixl_transport(patient(o), {.library = library, .transports = "tcp"});
             }};
   const auto network = std::make_shared<InProcessNetwork>();
-  return {"in_process", [network](const TransportOptions& o) { return network->make_end(o); }};
+  return {"in_process",
+          [network](const TransportOptions& o) { return network->make_end(patient(o)); }};
 }
 
 std::vector<TransportKind> transport_kinds() {

@@ -5,33 +5,19 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <memory>
 #include <ostream>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "folio/tier/transports.h"
+#include "support/comes_true.h"
 #include "support/random.h"
 
 namespace folio::test {
-
-/// Far beyond what anything takes: who waits for longer hangs.
-inline constexpr std::chrono::seconds patience{60};
-
-/// Polls until it holds.
-inline bool comes_true(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
 
 inline TransferState wait_for(Transport& transport, TransferId transfer) {
   TransferState state = TransferState::pending;

@@ -8,6 +8,7 @@
 #include "folio/tier/redis_tier.h"
 #include "tier/payload.h"
 #include "tier/redis/fake_server.h"
+#include "tier/redis/patient.h"
 #include "tier/tier_helpers.h"
 
 namespace folio::test {
@@ -17,7 +18,7 @@ using Words = FakeServer::Words;
 inline std::unique_ptr<Tier> open(const FakeServer& server, RedisOptions redis = {}) {
   redis.port = server.port();
   redis.absent_ms = 0;
-  return make_redis_tier(redis, {.threads = 1, .max_bytes = 1 << 30}).value();
+  return make_redis_tier(patient(redis), {.threads = 1, .max_bytes = 1 << 30}).value();
 }
 
 /// The value that a server should have for a page.

@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "folio/tier/redis_tier.h"
+#include "tier/redis/patient.h"
 #include "tier/redis/redis_server.h"
 #include "tier/redis/router.h"
 #include "tier/tier_helpers.h"
@@ -27,14 +29,13 @@ class RedisCluster : public ::testing::Test {
     for (size_t i = 0; i < 3; ++i) {
       nodes_.push_back(std::make_unique<RedisServer>(RedisServer::Options{
           .arguments = {"--cluster-enabled", "yes", "--cluster-require-full-coverage", "no",
-                        "--cluster-port", std::to_string(free_port()), "--cluster-node-timeout",
-                        "1000"}}));
+                        "--cluster-port", bus_ports_[i].text(), "--cluster-node-timeout",
+                        std::to_string(no_deadline_ms)}}));
       nodes_[i]->command({"CLUSTER", "ADDSLOTSRANGE", slots[2 * i], slots[2 * i + 1]});
-      bus_ports_.push_back(nodes_[i]->command({"CONFIG", "GET", "cluster-port"})->element[1]->str);
     }
     for (size_t i = 1; i < 3; ++i)
-      nodes_[0]->command(
-          {"CLUSTER", "MEET", "127.0.0.1", std::to_string(nodes_[i]->port()), bus_ports_[i]});
+      nodes_[0]->command({"CLUSTER", "MEET", "127.0.0.1", std::to_string(nodes_[i]->port()),
+                          bus_ports_[i].text()});
     for (const auto& node : nodes_)
       for (const char* state : {"cluster_slots_assigned:16384", "cluster_state:ok"})
         while (node->text({"CLUSTER", "INFO"}).find(state) == std::string::npos) usleep(10'000);
@@ -44,7 +45,8 @@ class RedisCluster : public ::testing::Test {
 
   std::unique_ptr<Tier> open(size_t node = 0) {
     const std::string socket = nodes_[node]->socket();
-    return make_redis_tier({.socket = socket, .absent_ms = 0}, {.max_bytes = 1 << 30}).value();
+    return make_redis_tier(patient({.socket = socket, .absent_ms = 0}), {.max_bytes = 1 << 30})
+        .value();
   }
   std::vector<TierPage> all_pages() {
     std::vector<TierPage> all;
@@ -71,8 +73,8 @@ class RedisCluster : public ::testing::Test {
     return key;
   }
 
+  std::array<ReservedPort, 3> bus_ports_;
   std::vector<std::unique_ptr<RedisServer>> nodes_;
-  std::vector<std::string> bus_ports_;
   std::vector<PageMemory> pages_;
 };
 

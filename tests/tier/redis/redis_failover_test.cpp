@@ -11,6 +11,7 @@
 
 #include "folio/tier/redis_tier.h"
 #include "tier/redis/fake_server.h"
+#include "tier/redis/patient.h"
 #include "tier/redis/redis_server.h"
 #include "tier/tier_helpers.h"
 
@@ -23,7 +24,7 @@ using Words = FakeServer::Words;
 // ---- Answers of servers that cannot serve
 
 std::unique_ptr<Tier> open(const FakeServer& server, UnknownPages unknown = UnknownPages::hoped) {
-  return make_redis_tier({.port = server.port(), .unknown = unknown, .absent_ms = 0},
+  return make_redis_tier(patient({.port = server.port(), .unknown = unknown, .absent_ms = 0}),
                          {.threads = 1, .max_bytes = 1 << 30})
       .value();
 }
@@ -114,7 +115,8 @@ class RedisFailoverOfServers : public ::testing::Test {
   }
   static std::unique_ptr<Tier> open(const RedisServer& server) {
     const std::string socket = server.socket();
-    return make_redis_tier({.socket = socket, .absent_ms = 0}, {.max_bytes = 1 << 30}).value();
+    return make_redis_tier(patient({.socket = socket, .absent_ms = 0}), {.max_bytes = 1 << 30})
+        .value();
   }
   PageMemory wanted_{{5000, 3000}}, back_{{5000, 3000}};
 };
@@ -161,19 +163,18 @@ TEST_F(RedisFailoverOfServers, one_that_is_still_loading_is_a_miss_until_it_has_
   server.command({"SAVE"});
   server.kill_it();
   server.set_arguments(
-      {"--key-load-delay", "5000", "--loading-process-events-interval-bytes", "1024"});
+      {"--key-load-delay", "200000", "--loading-process-events-interval-bytes", "1024"});
   server.begin_to_start();
-  bool was_loading = false;
+  const auto is_loading = [&] {
+    EXPECT_EQ(load(*tier, name_of(1), back_), TierOutcome::failed);
+    return std::string_view(tier->last_fault().message()).find("LOADING") != std::string_view::npos;
+  };
+  ASSERT_TRUE(comes_true(is_loading));
+  server.command({"CONFIG", "SET", "key-load-delay", "0"});
   TierOutcome outcome = TierOutcome::failed;
-  while (outcome == TierOutcome::failed) {
-    outcome = load(*tier, name_of(1), back_);
-    was_loading = was_loading || std::string_view(tier->last_fault().message()).find("LOADING") !=
-                                     std::string_view::npos;
-    usleep(1000);
-  }
+  while (outcome == TierOutcome::failed) outcome = load(*tier, name_of(1), back_);
   EXPECT_EQ(outcome, TierOutcome::done);
   EXPECT_EQ(back_.memory(), wanted_.memory());
-  EXPECT_TRUE(was_loading);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "folio/tier/redis_tier.h"
+#include "tier/redis/patient.h"
 #include "tier/redis/redis_server.h"
 #include "tier/tier_helpers.h"
 
@@ -28,7 +29,7 @@ inline std::unique_ptr<Tier> open(const RedisServer& server, RedisOptions redis 
                                   TierOptions options = {.threads = 2, .max_bytes = 64 * mib}) {
   const std::string socket = server.socket();
   redis.socket = socket;
-  return make_redis_tier(redis, options).value();
+  return make_redis_tier(patient(redis), options).value();
 }
 
 /// Page 1 is in a server, by a tier of its own.

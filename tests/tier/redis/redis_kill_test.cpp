@@ -20,6 +20,7 @@
 
 #include "folio/tier/redis_tier.h"
 #include "support/open_files.h"
+#include "tier/redis/patient.h"
 #include "tier/redis/redis_server.h"
 #include "tier/tier_helpers.h"
 
@@ -49,7 +50,7 @@ const std::vector<PageMemory>& filled_pages() {
 
 std::unique_ptr<Tier> open(const RedisServer& server) {
   const std::string socket = server.socket();
-  return make_redis_tier({.socket = socket, .depth = 4, .absent_ms = 0},
+  return make_redis_tier(patient({.socket = socket, .depth = 4, .absent_ms = 0}),
                          {.threads = 2, .max_bytes = 1 << 30})
       .value();
 }

@@ -14,6 +14,7 @@
 #include "folio/tier/redis_tier.h"
 #include "tier/payload.h"
 #include "tier/redis/fake_server.h"
+#include "tier/redis/patient.h"
 #include "tier/redis/redis_server.h"
 #include "tier/tier_helpers.h"
 
@@ -26,7 +27,7 @@ using Words = FakeServer::Words;
 
 std::unique_ptr<Tier> open(const RedisServer& server) {
   const std::string socket = server.socket();
-  return make_redis_tier({.socket = socket, .depth = 5, .absent_ms = 0},
+  return make_redis_tier(patient({.socket = socket, .depth = 5, .absent_ms = 0}),
                          {.threads = 2, .max_bytes = 1 << 30})
       .value();
 }
@@ -159,9 +160,9 @@ class SlowLoad {
     }
     for (uint32_t i = 0; i < 2; ++i) loads_.push_back({name_of(i + 1), back_[i].extents()});
     server_ = std::make_unique<FakeServer>([this](const Words& words) { return answer(words); });
-    tier_ = make_redis_tier({.port = server_->port(), .command_timeout_ms = 600'000},
-                            {.threads = 1, .max_bytes = 1 << 30})
-                .value();
+    tier_ =
+        make_redis_tier(patient({.port = server_->port()}), {.threads = 1, .max_bytes = 1 << 30})
+            .value();
     ticket_ = tier_->load(loads_, 0, LoadOrder::extents).value();
   }
   SlowLoad(const SlowLoad&) = delete;

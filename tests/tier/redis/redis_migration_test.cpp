@@ -18,6 +18,7 @@
 #include "tier/manager/wandering.h"
 #include "tier/queued_tier.h"
 #include "tier/redis/faulty_proxy.h"
+#include "tier/redis/patient.h"
 #include "tier/redis/redis_server.h"
 
 namespace folio::test {
@@ -64,8 +65,8 @@ class Migration : public ::testing::Test {
                           .tiers = tiers,
                           .max_io_pins = static_cast<uint32_t>(rng_.between(4, 16)),
                           .min_partial_tokens = rng_.int_between(0, 2),
-                          .manager = {.load_deadline_ms = is_honest ? 60'000 : any_deadline_ms(),
-                                      .store_deadline_ms = is_honest ? 60'000 : any_deadline_ms(),
+                          .manager = {.load_deadline_ms = is_honest ? 0 : any_deadline_ms(),
+                                      .store_deadline_ms = is_honest ? 0 : any_deadline_ms(),
                                       .load_order = any_order()}});
     for (int turn = 0; turn < 5; ++turn) {
       ASSERT_NO_FATAL_FAILURE(wander(engine, rng_, 24, is_honest)) << "turn " << turn;
@@ -106,12 +107,12 @@ class Migration : public ::testing::Test {
     return tier::QueuedTier::create(std::move(medium).value(), options).value();
   }
   std::unique_ptr<Tier> open_redis(const std::string& path, Fails what) {
-    return make_redis_tier({.socket = path,
-                            .command_timeout_ms = what == Fails::server ? 10'000 : 40,
-                            .depth = static_cast<uint32_t>(rng_.between(1, 8)),
-                            .unknown = rng_.chance(0.7) ? UnknownPages::hoped : UnknownPages::asked,
-                            .absent_ms = 5},
-                           {.max_bytes = rng_.between(8, 64) * page_of_tier})
+    RedisOptions options{.socket = path,
+                         .depth = static_cast<uint32_t>(rng_.between(1, 8)),
+                         .unknown = rng_.chance(0.7) ? UnknownPages::hoped : UnknownPages::asked,
+                         .absent_ms = 5};
+    if (what == Fails::everything) options.command_timeout_ms = 40;  // pieces are lost
+    return make_redis_tier(patient(options), {.max_bytes = rng_.between(8, 64) * page_of_tier})
         .value();
   }
   static void spoil(Faults& files) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -95,9 +96,18 @@ TEST(RedisReplies, that_nobody_asked_for_close_the_connection) {
   FakeServer server([&](const Words&) { return same("$-1\r\n+OK\r\n"); });
   const auto tier = open(server);
   EXPECT_EQ(load(*tier, name_of(1), p.back), TierOutcome::missing);
-  EXPECT_EQ(load(*tier, name_of(1), p.back), TierOutcome::failed) << "it is left alone for a while";
   while (load(*tier, name_of(1), p.back) != TierOutcome::missing) usleep(1000);
   EXPECT_GE(server.connections(), 2U);
+}
+
+TEST(RedisReplies, that_are_wrong_leave_the_server_alone_for_a_while) {
+  Page p;
+  FakeServer server([&](const Words&) { return same("?\r\n"); });
+  const auto tier = open(server);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(load(*tier, name_of(1), p.back), TierOutcome::failed);
+  const auto pauses = (std::chrono::steady_clock::now() - begin) / std::chrono::milliseconds(50);
+  EXPECT_LE(server.connections(), 1 + static_cast<size_t>(pauses));
 }
 
 TEST(RedisReplies, that_do_not_come_end_as_failed_in_time) {

@@ -2,13 +2,10 @@
 /// tests/tier/redis/redis_server.h: a server of the test's own, gone with it.
 #pragma once
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <hiredis/hiredis.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,22 +19,11 @@
 #include <string_view>
 #include <vector>
 
+#include "support/comes_true.h"
 #include "support/temporary_folder.h"
+#include "tier/redis/reserved_port.h"
 
 namespace folio::test {
-
-inline uint16_t free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t bytes = sizeof(at);
-  if (bind(fd, reinterpret_cast<sockaddr*>(&at), bytes) != 0 ||
-      getsockname(fd, reinterpret_cast<sockaddr*>(&at), &bytes) != 0)
-    throw std::runtime_error("no free port");
-  close(fd);
-  return ntohs(at.sin_port);
-}
 
 /// Starts a program that ends with the thread that calls.
 inline pid_t start_program(std::vector<std::string> words) {
@@ -66,16 +52,14 @@ class RedisServer {
   };
 
   RedisServer() : RedisServer(Options()) {}
-  explicit RedisServer(Options options) : options_(std::move(options)), port_(free_port()) {
-    start();
-  }
+  explicit RedisServer(Options options) : options_(std::move(options)) { start(); }
   RedisServer(const RedisServer&) = delete;
   RedisServer& operator=(const RedisServer&) = delete;
   ~RedisServer() { kill_it(); }
 
   [[nodiscard]] std::string socket() const { return folder_.path("socket"); }
   [[nodiscard]] std::string url() const { return "unix://" + socket(); }
-  [[nodiscard]] uint16_t port() const { return port_; }
+  [[nodiscard]] uint16_t port() const { return port_.number(); }
   [[nodiscard]] const std::string& folder() const { return folder_.path(); }
   [[nodiscard]] pid_t pid() const { return pid_; }
 
@@ -85,11 +69,11 @@ class RedisServer {
   }
   void start() {
     begin_to_start();
-    for (int i = 0; i < 20'000; ++i) {
-      if (is_ready()) return;
+    const bool comes = comes_true([&] {
       usleep(1000);
-    }
-    throw std::runtime_error("redis-server does not come");
+      return is_ready();
+    });
+    if (!comes) throw std::runtime_error("redis-server does not come");
   }
   /// It may not answer yet.
   void begin_to_start() {
@@ -110,7 +94,7 @@ class RedisServer {
                                    folder_.path("log")};
     words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
     if (std::find(words.begin(), words.end(), "--port") == words.end())
-      words.insert(words.end(), {"--port", std::to_string(port_)});
+      words.insert(words.end(), {"--port", port_.text()});
     pid_ = start_program(words);
   }
   void kill_it() {
@@ -172,7 +156,7 @@ class RedisServer {
 
   Options options_;
   TemporaryFolder folder_;
-  uint16_t port_;
+  ReservedPort port_;
   pid_t pid_ = 0;
   std::unique_ptr<redisContext, Freer> context_;
 };

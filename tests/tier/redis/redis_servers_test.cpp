@@ -101,7 +101,7 @@ TEST_F(RedisTier, logs_in) {
 
   const auto by_url =
       make_redis_tier("redis://:s3cret!%40%3a%2F@127.0.0.1:" + std::to_string(server.port()) + "/3",
-                      {.max_bytes = mib})
+                      {.max_bytes = mib}, patient({}))
           .value();
   EXPECT_EQ(load(*by_url, name_of(1), page), TierOutcome::done);
 }
@@ -160,13 +160,14 @@ TEST_F(RedisTier, stores_again_what_a_server_has_lost) {
 
 TEST_F(RedisTier, whose_server_stands_still_gives_up) {
   RedisServer server;
-  Stored stored(server, {.command_timeout_ms = 50});
+  Stored stored(server);
+  const auto tier = open(server, {.command_timeout_ms = 50});
   kill(server.pid(), SIGSTOP);
-  EXPECT_EQ(load(*stored.tier, name_of(1), stored.back), TierOutcome::failed);
-  EXPECT_THAT(stored.tier->last_fault().message(), HasSubstr("no answer in time"));
+  EXPECT_EQ(load(*tier, name_of(1), stored.back), TierOutcome::failed);
+  EXPECT_THAT(tier->last_fault().message(), HasSubstr("no answer in time"));
   kill(server.pid(), SIGCONT);
-  while (load(*stored.tier, name_of(1), stored.back) == TierOutcome::failed) usleep(1000);
-  stored.expect_loaded(*stored.tier);
+  while (load(*tier, name_of(1), stored.back) == TierOutcome::failed) usleep(1000);
+  EXPECT_EQ(stored.back.memory(), stored.page.memory());
 }
 
 }  // namespace

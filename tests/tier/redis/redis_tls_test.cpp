@@ -9,6 +9,7 @@
 
 #include "folio/tier/redis_tier.h"
 #include "tier/redis/fake_server.h"
+#include "tier/redis/patient.h"
 #include "tier/redis/redis_server.h"
 #include "tier/tier_helpers.h"
 
@@ -31,11 +32,12 @@ class Certificates {
   [[nodiscard]] std::string file(const std::string& name, const char* kind) const {
     return folder_.path(name + "." + kind);
   }
-  [[nodiscard]] std::vector<std::string> arguments(uint16_t port, const char* clients) const {
+  [[nodiscard]] std::vector<std::string> arguments(const ReservedPort& port,
+                                                   const char* clients) const {
     return {"--port",
             "0",
             "--tls-port",
-            std::to_string(port),
+            port.text(),
             "--tls-cert-file",
             file("server", "crt"),
             "--tls-key-file",
@@ -69,17 +71,18 @@ class RedisTls : public ::testing::Test {
     start("no");
   }
   void start(const char* clients) {
-    port_ = free_port();
+    server_.reset();
     server_ = std::make_unique<RedisServer>(
         RedisServer::Options{.arguments = certificates_->arguments(port_, clients)});
     authority_ = certificates_->file("authority", "crt");
   }
   [[nodiscard]] RedisOptions options() const {
-    return {
-        .port = port_, .encryption = RedisOptions::Encryption::tls, .authorities_file = authority_};
+    return {.port = port_.number(),
+            .encryption = RedisOptions::Encryption::tls,
+            .authorities_file = authority_};
   }
   static std::unique_ptr<Tier> open(const RedisOptions& redis) {
-    return make_redis_tier(redis, {.max_bytes = 1 << 30}).value();
+    return make_redis_tier(patient(redis), {.max_bytes = 1 << 30}).value();
   }
   static void expect_refused(const RedisOptions& redis, const char* why) {
     const auto tier = open(redis);
@@ -90,7 +93,7 @@ class RedisTls : public ::testing::Test {
 
   std::unique_ptr<Certificates> certificates_;
   std::unique_ptr<RedisServer> server_;
-  uint16_t port_ = 0;
+  ReservedPort port_;
   std::string authority_;
 };
 
@@ -118,8 +121,9 @@ TEST_F(RedisTls, gives_back_pages_small_and_large) {
 
 TEST_F(RedisTls, by_url) {
   PageMemory page({100});
-  const std::string at = "rediss://127.0.0.1:" + std::to_string(port_);
-  const auto tier = make_redis_tier(at + "?ca=" + authority_, {.max_bytes = 1 << 20}).value();
+  const std::string at = "rediss://127.0.0.1:" + port_.text();
+  const auto tier =
+      make_redis_tier(at + "?ca=" + authority_, {.max_bytes = 1 << 20}, patient({})).value();
   EXPECT_EQ(store(*tier, name_of(1), page), TierOutcome::done);
 }
 

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# folio_expect(name COMMAND ... [STATUS n] [SAYS regex] [NEVER_SAYS regex ...] [MAY_SKIP]): a test that passes when the command ends with
+# this exit status (0) and says what is expected, and nothing that is not to be said; regular expressions of Python. MAY_SKIP: the status
+# 77 skips it. The command may begin with a target; its words have no semicolons.
+set(FOLIO_EXPECT ${CMAKE_CURRENT_LIST_DIR}/expect.py)
+function(folio_expect name)
+  cmake_parse_arguments(arg "MAY_SKIP" "STATUS;SAYS" "COMMAND;NEVER_SAYS" ${ARGN})
+  list(POP_FRONT arg_COMMAND program)
+  if(TARGET ${program})
+    set(program $<TARGET_FILE:${program}>)
+  endif()
+  set(expected)
+  foreach(option STATUS SAYS)
+    if(DEFINED arg_${option})
+      string(TOLOWER "--${option}=" said)
+      list(APPEND expected "${said}${arg_${option}}")
+    endif()
+  endforeach()
+  list(TRANSFORM arg_NEVER_SAYS PREPEND --never-says=)
+  if(arg_MAY_SKIP)
+    list(APPEND expected --may-skip)
+  endif()
+  add_test(NAME ${name} COMMAND Python3::Interpreter ${FOLIO_EXPECT} ${expected} ${arg_NEVER_SAYS} -- ${program} ${arg_COMMAND})
+  if(arg_MAY_SKIP)
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
+  endif()
+endfunction()
