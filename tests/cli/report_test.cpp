@@ -7,7 +7,6 @@
 #include <cmath>
 #include <string>
 
-#include "support/temporary_folder.h"
 
 namespace folio::cli {
 namespace {

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "folio/tier/disk_directory.h"
+#include "support/rounds.h"
 #include "tier/disk/disk_fixture.h"
 
 namespace folio::test {
@@ -111,7 +112,8 @@ TEST_F(DiskKill, at_any_moment_leaves_pages_that_are_whole) {
   Rng rng(fresh_seed());
   static_cast<void>(filled_pages());
   int64_t found = 0;
-  for (int round = 0; round < 200; ++round) {
+  const int rounds = share_of_rounds(200);
+  for (int round = 0; round < rounds; ++round) {
     const uint64_t seed = rng.next();
     const int64_t calls = *ended_calls_ + rng.between(0, 20);
     const pid_t child = fork();
@@ -124,7 +126,7 @@ TEST_F(DiskKill, at_any_moment_leaves_pages_that_are_whole) {
     found += check();
     ASSERT_FALSE(HasFailure()) << "round " << round;
   }
-  EXPECT_GT(found, 200);
+  EXPECT_GT(found, rounds);
 }
 
 /// What was whole is there when the tool that copies it is killed, and once only in the end.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "support/open_files.h"
+#include "support/rounds.h"
 #include "support/sanitized.h"
 #include "tier/peer/transport_helpers.h"
 
@@ -45,7 +46,7 @@ class KillFixture : public ::testing::TestWithParam<TransportKind> {
   /// 200 kills over shared memory in the program's tests, some over UCX beside them; under
   /// ThreadSanitizer, where a round takes ten times as long, a part of them.
   static int rounds(int over_shared_memory) {
-    return over_shared_memory / (must_connect() || is_thread_sanitized ? 4 : 1);
+    return share_of_rounds(over_shared_memory) / (must_connect() || is_thread_sanitized ? 4 : 1);
   }
   void wait_a_little() {
     if (rng_.chance(0.5)) ::usleep(static_cast<useconds_t>(rng_.between(0, 600)));

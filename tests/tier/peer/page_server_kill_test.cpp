@@ -93,7 +93,7 @@ TEST_P(PageServerKill, of_a_server_makes_misses_and_nothing_else) {
     ASSERT_FALSE(HasFailure()) << round;
   }
   EXPECT_GT(count(loads_, TierOutcome::done), 10 * rounds);
-  EXPECT_GT(count(loads_, TierOutcome::failed), rounds / 4);
+  EXPECT_GT(count(loads_, TierOutcome::failed), rounds / 8);
   EXPECT_EQ(count(loads_, TierOutcome::corrupt), 0);
   EXPECT_GT(count(stores_, TierOutcome::done), 0);
   EXPECT_EQ(count(stores_, TierOutcome::done) + count(stores_, TierOutcome::failed),

@@ -12,7 +12,7 @@
 
 #include "support/comes_true.h"
 #include "support/open_files.h"
-#include "support/sanitized.h"
+#include "support/rounds.h"
 #include "tier/peer/child.h"
 #include "tier/peer/traffic.h"
 #include "tier/peer/transport_helpers.h"
@@ -30,7 +30,7 @@ class BetweenProcesses : public ::testing::TestWithParam<TransportKind> {
   /// in each child.
   static int rounds() {
     if (GetParam().name == "nixl_tcp") return 12;
-    return is_sanitized ? 12 : 50;
+    return share_of_rounds(50);
   }
   /// Does not wait long for `child`, and is connected with it; on a machine that is too busy for
   /// that, one that waits longer.

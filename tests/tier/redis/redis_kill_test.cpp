@@ -20,6 +20,7 @@
 
 #include "folio/tier/redis_tier.h"
 #include "support/open_files.h"
+#include "support/rounds.h"
 #include "tier/redis/patient.h"
 #include "tier/redis/redis_server.h"
 #include "tier/tier_helpers.h"
@@ -310,7 +311,8 @@ TEST_F(RedisKill, at_any_moment_leaves_pages_that_are_whole_and_losses_that_are_
   constexpr int kills_of_a_tier = 5;
   const int64_t files = open_files();
   Outcomes all_loads = {}, all_stores = {};
-  for (int tiers = 0; tiers < 200 / kills_of_a_tier; ++tiers) {
+  const int kills = share_of_rounds(200);
+  for (int tiers = 0; tiers < kills / kills_of_a_tier; ++tiers) {
     const SharedSeen read, written;
     std::vector<std::unique_ptr<Worker>> workers;
     workers.push_back(std::make_unique<Worker>(*server_, Worker::Kind::reader, rng_.next(), *read));
@@ -342,11 +344,11 @@ TEST_F(RedisKill, at_any_moment_leaves_pages_that_are_whole_and_losses_that_are_
       usleep(500);  // no connection is left but ours
     ASSERT_FALSE(HasFailure()) << "tier " << tiers;
   }
-  EXPECT_GT(found_, 200);
-  EXPECT_GT(lost_, 200);
+  EXPECT_GT(found_, kills);
+  EXPECT_GT(lost_, kills);
   for (const Outcomes& outcomes : {all_loads, all_stores}) {
-    EXPECT_GT(outcomes[static_cast<size_t>(TierOutcome::done)], 200);
-    EXPECT_GT(outcomes[static_cast<size_t>(TierOutcome::failed)], 20);
+    EXPECT_GT(outcomes[static_cast<size_t>(TierOutcome::done)], kills);
+    EXPECT_GT(outcomes[static_cast<size_t>(TierOutcome::failed)], kills / 10);
   }
   server_->kill_it();
   EXPECT_LE(open_files(), files);

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "support/sanitized.h"
+#include "support/rounds.h"
 #include "tier/peer/child.h"
 #include "tier/peer/transport_helpers.h"
 #include "tier/transfer/ends_at_work.h"
@@ -22,8 +22,6 @@ namespace {
 
 using Deed = Moment::Deed;
 using tier::Kind;
-
-constexpr int share = is_sanitized ? 4 : 1;
 
 /// When a process is killed; `count` is the most. The first ones: while the two connect.
 constexpr size_t first_late_moment = 2;
@@ -49,8 +47,8 @@ class HandoversBetweenProcesses
   [[nodiscard]] static int32_t page_size() { return std::get<1>(GetParam()); }
   static constexpr int32_t sender_page_size = 4;
 
-  /// Of a test: 40 and 10, two tests, two page sizes. Connections of some take a while.
-  static int rounds() { return (kind().name == "shared_memory" ? 40 : 10) / share; }
+  /// The most of a test: 40 and 10, two tests, two page sizes. Connections of some take a while.
+  static int rounds() { return share_of_rounds(kind().name == "shared_memory" ? 40 : 10); }
   static std::unique_ptr<Transport> make() { return kind().make({}).value(); }
   static std::vector<std::string> peer(const char* role, Rng& rng, const Moment& moment = {}) {
     const int32_t size = role == std::string("decode") ? page_size() : sender_page_size;

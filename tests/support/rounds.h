@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+/// tests/support/rounds.h: how often a test repeats what it does to fresh random moments.
+#pragma once
+
+#include <cstdlib>
+#include <string_view>
+
+namespace folio::test {
+
+/// Of a test that kills processes, this run's share: seeds are fresh, so days make up for it. All
+/// where the variable FOLIO_TEST_ROUNDS is "all".
+inline int share_of_rounds(int all) {
+  const char* const wanted = std::getenv("FOLIO_TEST_ROUNDS");
+  return wanted != nullptr && std::string_view(wanted) == "all" ? all : all / 4;
+}
+
+}  // namespace folio::test
