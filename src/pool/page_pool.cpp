@@ -244,6 +244,14 @@ int32_t PagePool::page_size() const noexcept {
   return state_ == nullptr ? 0 : state_->options.page_size;
 }
 
+NameFunction PagePool::name_function() const noexcept {
+  return state_ == nullptr ? NameFunction() : state_->options.name;
+}
+
+uint32_t PagePool::max_io_pins() const noexcept {
+  return state_ == nullptr ? 0 : state_->options.max_io_pins;
+}
+
 PoolStats PagePool::State::stats() const noexcept {
   PoolStats stats = counters;
   stats.cached_pages = lists.count_cached();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/checks.cpp: arguments of tiers.
+/// tier/checks.cpp: arguments of tiers, and of what stands beside them.
 #include "tier/checks.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -12,25 +13,6 @@ namespace folio::inline v1::tier {
 namespace {
 
 constexpr int64_t most_bytes = int64_t{1} << 40;  // of a page
-
-Status check_extents(const char* call, size_t page, std::span<const Extent> extents) {
-  if (extents.empty() || extents.data() == nullptr)
-    return fail(Errc::invalid_argument, "Tier::{}: page {} has no extents, expected 1 or more",
-                call, page);
-  int64_t bytes = 0;
-  for (size_t i = 0; i < extents.size(); ++i) {
-    const Extent& e = extents[i];
-    if (e.data == nullptr)
-      return fail(Errc::invalid_argument, "Tier::{}: extent {} of page {} is null", call, i, page);
-    if (e.bytes < 1 || e.bytes > most_bytes - bytes)
-      return fail(
-          Errc::invalid_argument,
-          "Tier::{}: extent {} of page {} has {} bytes, expected 1 .. {} (of a page in all)", call,
-          i, page, e.bytes, most_bytes);
-    bytes += e.bytes;
-  }
-  return {};
-}
 
 struct Run {
   const std::byte* begin;
@@ -75,8 +57,8 @@ Status check_apart(const char* call, std::span<const TierPage> pages) {
   const std::vector<Run> runs = runs_of(pages);
   for (size_t i = 1; i < runs.size(); ++i) {
     if (runs[i].begin < runs[i - 1].end)
-      return fail(Errc::invalid_argument, "Tier::{}: pages {} and {} share bytes that are written",
-                  call, std::min(runs[i].page, runs[i - 1].page),
+      return fail(Errc::invalid_argument, "{}: pages {} and {} share bytes that are written", call,
+                  std::min(runs[i].page, runs[i - 1].page),
                   std::max(runs[i].page, runs[i - 1].page));
   }
   return {};
@@ -84,14 +66,87 @@ Status check_apart(const char* call, std::span<const TierPage> pages) {
 
 }  // namespace
 
+Status check_extents(const char* call, size_t page, std::span<const Extent> extents) noexcept {
+  if (extents.empty() || extents.data() == nullptr)
+    return fail(Errc::invalid_argument, "{}: page {} has no extents, expected 1 or more", call,
+                page);
+  int64_t bytes = 0;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    const Extent& e = extents[i];
+    if (e.data == nullptr)
+      return fail(Errc::invalid_argument, "{}: extent {} of page {} is null", call, i, page);
+    if (e.bytes < 1 || e.bytes > most_bytes - bytes)
+      return fail(Errc::invalid_argument,
+                  "{}: extent {} of page {} has {} bytes, expected 1 .. {} (of a page in all)",
+                  call, i, page, e.bytes, most_bytes);
+    if (reinterpret_cast<uintptr_t>(e.data) > UINTPTR_MAX - static_cast<uintptr_t>(e.bytes))
+      return fail(Errc::invalid_argument,
+                  "{}: extent {} of page {} has {} bytes, expected none behind the last address",
+                  call, i, page, e.bytes);
+    bytes += e.bytes;
+  }
+  return {};
+}
+
+Status check_memory(const char* call, const char* argument, const void* data,
+                    size_t size) noexcept {
+  if (data != nullptr || size == 0) return {};
+  return fail(Errc::invalid_argument, "{}: {} is null, expected memory of size {}", call, argument,
+              size);
+}
+
+Status check_text(const char* call, const char* argument, std::string_view text) noexcept {
+  if (Status s = check_memory(call, argument, text.data(), text.size()); !s.is_ok()) return s;
+  if (text.find('\0') == std::string_view::npos) return {};
+  return fail(Errc::invalid_argument, "{}: {} has a 0 in it, expected a text without one", call,
+              argument);
+}
+
+Status check_label(const char* call, const char* argument, std::string_view label) noexcept {
+  if (label.data() != nullptr && !label.empty() && label.size() <= 64 &&
+      std::ranges::all_of(label, [](char c) { return c >= ' ' && c <= '~'; }))
+    return {};
+  return fail(Errc::invalid_argument,
+              "{}: {} has {} bytes, expected 1 .. 64 printable characters of ASCII", call, argument,
+              label.size());
+}
+
+Status check_pool(const char* call, const char* argument, const PagePool* pool) noexcept {
+  const auto refuse = [&](const char* what) {
+    return fail(Errc::invalid_argument, "{}: {} is {}", call, argument, what);
+  };
+  if (pool == nullptr) return refuse("null, expected one");
+  if (pool->num_pages() == 0) return refuse("one that was moved from");
+  if (pool->num_groups() != 1)
+    return refuse("one of several groups, expected one group: only leading pages have names");
+  if (pool->max_io_pins() == 0) return refuse("one whose max_io_pins is 0, expected 1 or more");
+  return {};
+}
+
+Status check_named_pool(const char* call, const PagePool* pool, const NameFunction& name) noexcept {
+  if (Status s = check_pool(call, "pool", pool); !s.is_ok()) return s;
+  const auto refuse = [&](const char* what) {
+    return fail(Errc::invalid_argument, "{}: {}", call, what);
+  };
+  if (pool->name_function().function == nullptr)
+    return refuse("pool is one without names, expected PoolOptions::name");
+  if (name.function == nullptr) return refuse("name.function is null, expected the pool's");
+  if (name != pool->name_function()) return refuse("name is another than the pool's");
+  return {};
+}
+
+Status moved_from(const char* call) noexcept {
+  return fail(Errc::invalid_argument,
+              "{}: the object was moved from, expected one that create has made", call);
+}
+
 Status out_of_memory(const char* call) noexcept {
-  return fail(Errc::out_of_memory, "Tier::{}: no memory for the queue", call);
+  return fail(Errc::out_of_memory, "{}: no memory for the queue", call);
 }
 
 Status check_pages(const char* call, std::span<const TierPage> pages, bool writes) noexcept {
   if (pages.empty() || pages.data() == nullptr)
-    return fail(Errc::invalid_argument, "Tier::{}: pages are {}, expected 1 or more", call,
-                pages.size());
+    return fail(Errc::invalid_argument, "{}: pages are {}, expected 1 or more", call, pages.size());
   for (size_t p = 0; p < pages.size(); ++p)
     if (Status s = check_extents(call, p, pages[p].extents); !s.is_ok()) return s;
   if (!writes) return {};

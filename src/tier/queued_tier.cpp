@@ -3,6 +3,7 @@
 #include "tier/queued_tier.h"
 
 #include <algorithm>
+#include <limits>
 #include <system_error>
 
 #include "tier/checks.h"
@@ -25,7 +26,7 @@ Result<std::unique_ptr<Tier>> QueuedTier::create(std::unique_ptr<Medium> medium,
       tier->threads_.emplace_back([t = tier.get()] { t->work(); });
     return std::unique_ptr<Tier>(std::move(tier));
   } catch (const std::bad_alloc&) {
-    return out_of_memory("create");
+    return out_of_memory("Tier::create");
   } catch (const std::system_error& e) {
     return fail(Errc::io, "Tier::create: no thread to be had: {}", e.what());
   }
@@ -174,8 +175,9 @@ Result<TierTicket> QueuedTier::enqueue(const char* call, Job::Kind kind,
                                        LoadOrder order) noexcept {
   const bool is_load = kind == Job::Kind::load;
   if (Status s = check_pages(call, pages, is_load); !s.is_ok()) return s;
-  int64_t bytes = 0;  // each page's are at most 2^40
-  for (const TierPage& page : pages) bytes += bytes_of(page.extents);
+  constexpr int64_t countless = std::numeric_limits<int64_t>::max();  // 2^32 pages of 2^40 bytes
+  int64_t bytes = 0;
+  for (const TierPage& page : pages) bytes += std::min(bytes_of(page.extents), countless - bytes);
   try {
     Pages coming;
     std::set<std::pair<Clock::time_point, uint64_t>> deadlines;
@@ -184,10 +186,10 @@ Result<TierTicket> QueuedTier::enqueue(const char* call, Job::Kind kind,
     const std::lock_guard lock(mutex_);
     const auto count = static_cast<int64_t>(pages.size());
     if (count > int64_t{options_.max_queued_pages} - figures_.queued_pages ||
-        bytes > options_.max_queued_bytes - figures_.queued_bytes) {
+        bytes > options_.max_queued_bytes - figures_.queued_bytes || bytes == countless) {
       ++figures_.refused_calls;
       return fail(Errc::busy,
-                  "Tier::{}: {} pages of {} bytes, but {} of {} bytes are queued already, expected "
+                  "{}: {} pages of {} bytes, but {} of {} bytes are queued already, expected "
                   "at most {} and {}",
                   call, count, bytes, figures_.queued_pages, figures_.queued_bytes,
                   options_.max_queued_pages, options_.max_queued_bytes);
@@ -229,16 +231,16 @@ Result<TierTicket> QueuedTier::load(std::span<const TierPage> pages, int64_t dea
   if (order > LoadOrder::extents)
     return fail(Errc::invalid_argument, "Tier::load: order is {}, expected pages or extents",
                 static_cast<int>(order));
-  return enqueue("load", Job::Kind::load, pages, deadline_ms, order);
+  return enqueue("Tier::load", Job::Kind::load, pages, deadline_ms, order);
 }
 
 Result<TierTicket> QueuedTier::store(std::span<const TierPage> pages) noexcept {
-  return enqueue("store", Job::Kind::store, pages, 0, LoadOrder::pages);
+  return enqueue("Tier::store", Job::Kind::store, pages, 0, LoadOrder::pages);
 }
 
 Status QueuedTier::drop(std::span<const PageName> names) noexcept {
-  if (names.data() == nullptr && !names.empty())
-    return fail(Errc::invalid_argument, "Tier::drop: names are null, expected {}", names.size());
+  if (Status s = check_memory("Tier::drop", "names", names.data(), names.size()); !s.is_ok())
+    return s;
   for (const PageName& name : names) medium_->drop(name);
   return {};
 }

@@ -245,8 +245,8 @@ TEST(QueuedTier, refuses_pages_that_share_bytes_wherever_they_lie) {
     }
     const bool is_apart = std::ranges::max(users) == 1;
     ++seen[is_apart];
-    EXPECT_EQ(tier::check_pages("load", of, true).is_ok(), is_apart) << "round " << round;
-    EXPECT_TRUE(tier::check_pages("store", of, false).is_ok());
+    EXPECT_EQ(tier::check_pages("Tier::load", of, true).is_ok(), is_apart) << "round " << round;
+    EXPECT_TRUE(tier::check_pages("Tier::store", of, false).is_ok());
   }
   EXPECT_GT(std::min(seen[true], seen[false]), 30);
 }

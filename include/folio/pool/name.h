@@ -54,6 +54,7 @@ struct PageContent {
 struct NameFunction {
   Status (*function)(void* context, const PageContent& page, PageName* name) noexcept = nullptr;
   void* context = nullptr;
+  bool operator==(const NameFunction&) const = default;
 };
 
 }  // namespace folio::inline v1

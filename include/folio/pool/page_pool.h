@@ -357,6 +357,8 @@ class FOLIO_EXPORT PagePool {
 
   [[nodiscard]] uint32_t num_pages() const noexcept;  ///< leading ones
   [[nodiscard]] int32_t page_size() const noexcept;
+  [[nodiscard]] NameFunction name_function() const noexcept;  ///< PoolOptions::name
+  [[nodiscard]] uint32_t max_io_pins() const noexcept;        ///< PoolOptions::max_io_pins
   [[nodiscard]] PoolStats stats() const noexcept;
   /// Counts since `create`. Errors: invalid_argument without PoolOptions::histograms
   [[nodiscard]] Result<PoolHistograms> histograms() const noexcept;

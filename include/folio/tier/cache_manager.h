@@ -40,6 +40,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 
@@ -77,9 +78,10 @@ struct ManagerClock {
 };
 
 struct CacheManagerOptions {
-  PagePool* pool = nullptr;               ///< with prefix_reuse, names, max_io_pins, and no groups
-  NameFunction name = {};                 ///< the pool's
-  std::span<const KVPlanes> planes = {};  ///< of all layers; where its pages are
+  PagePool* pool = nullptr;  ///< with prefix_reuse, names, max_io_pins, and no groups
+  NameFunction name = {};    ///< the pool's
+  /// of all layers; where its pages are, each in bytes of its own
+  std::span<const KVPlanes> planes = {};
   std::span<const TierOfCache> tiers = {};  ///< the fastest first, none twice; copied
   int64_t load_deadline_ms = 1000;          ///< 0: none, 2^40 at most
   int64_t store_deadline_ms = 60'000;       ///< the same: then it is given up
@@ -135,10 +137,12 @@ inline constexpr int num_store_refusals = 6;
 FOLIO_EXPORT const char* name(StoreRefusal refusal) noexcept;
 
 /// Counts of times. Bucket b has those of at most bound_us(b) microseconds that no bucket before it
-/// has, the last one all others.
+/// has; the last one has no bound.
 struct LatencyHistogram {
   static constexpr int num_buckets = 22;
   [[nodiscard]] static constexpr int64_t bound_us(int bucket) noexcept {
+    if (bucket < 0) return 0;
+    if (bucket >= num_buckets - 1) return std::numeric_limits<int64_t>::max();
     return int64_t{8} << bucket;  // 8 us .. 8.4 s in buckets 0 .. 20
   }
   int64_t counts[num_buckets] = {};

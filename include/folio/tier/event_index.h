@@ -4,7 +4,8 @@
 /// Reads batches as vLLM and EventPublisher encode them, of either format and with either form of
 /// names. An event that cannot be read is refused and the others are taken; one of a kind that is
 /// unknown is passed over. What comes from the network is bounded in depth, size and number.
-/// Thread safety: externally synchronised.
+/// Thread safety: externally synchronised. An index that was moved from refuses batches as
+/// invalid_argument, and has nothing.
 #pragma once
 
 #include <cstddef>
@@ -74,6 +75,7 @@ class FOLIO_EXPORT EventIndex {
   [[nodiscard]] EventIndexFigures figures() const noexcept;
 
  private:
+  friend class EventSubscriber;  // has one of nothing when it was moved from
   struct FOLIO_LOCAL State;
   explicit EventIndex(State* state) noexcept : state_(state) {}
   State* state_ = nullptr;

@@ -10,7 +10,8 @@
 /// other calls may come from any thread. None of them waits: events are noted in memory that was
 /// taken beforehand, and a thread of the publisher's encodes and sends them. A subscriber that is
 /// slow loses batches; where the publisher's own thread does not keep up, events are dropped,
-/// counted, and leave a gap between batches.
+/// counted, and leave a gap between batches. A publisher that was moved from refuses calls as
+/// invalid_argument, and has no endpoints.
 #pragma once
 
 #include <cstdint>
@@ -95,8 +96,9 @@ class FOLIO_EXPORT EventPublisher {
   ~EventPublisher();
 
   /// For PoolOptions::on_event of one pool, which needs names. Valid while the publisher lives, or
-  /// the one that it is moved to. Errors: invalid_argument for a medium that is empty, longer than
-  /// 64 bytes or another place's, and where there are max_places; out_of_memory
+  /// the one that it is moved to. Errors: invalid_argument for a medium that is not 1 .. 64
+  /// printable characters of ASCII, or another place's, and where there are max_places;
+  /// out_of_memory
   [[nodiscard]] Result<EventFunction> add_pool(std::string_view medium = medium_gpu) noexcept;
   /// For TierOptions::on_change of one tier; otherwise as add_pool.
   [[nodiscard]] Result<TierObserver> add_tier(std::string_view medium) noexcept;

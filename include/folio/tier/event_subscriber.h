@@ -6,7 +6,8 @@
 /// them, and for a snapshot if it has them no more. What comes meanwhile waits, bounded. A
 /// publisher whose numbers go back is taken for a new one.
 ///
-/// Thread safety: externally synchronised. No thread of its own but ZeroMQ's.
+/// Thread safety: externally synchronised. No thread of its own but ZeroMQ's. A subscriber that was
+/// moved from refuses `poll` as invalid_argument, and has an index of nothing.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +58,8 @@ class FOLIO_EXPORT EventSubscriber {
   }
   ~EventSubscriber();
 
-  /// Takes all that has come, and waits at most so long for the first of it. Errors: out_of_memory;
-  /// io
+  /// Takes all that has come, and waits at most so long for the first of it; not at all where that
+  /// is negative. Errors: out_of_memory; io
   [[nodiscard]] Status poll(int32_t timeout_ms) noexcept;
   /// No request is under way, so that the index is what the last batch says.
   [[nodiscard]] bool is_current() const noexcept;

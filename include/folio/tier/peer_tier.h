@@ -55,8 +55,8 @@ class FOLIO_EXPORT PageServer {
   /// Answers what has been asked and ends what has expired. O(messages)
   void poll() noexcept;
   /// Copies a page in; of pages that nobody has borrowed the one used longest ago goes where there
-  /// is no room. Errors: invalid_argument for no bytes or more than page_bytes; busy where all
-  /// pages are lent
+  /// is no room. Errors: invalid_argument for extents that are null or have no bytes, or more than
+  /// page_bytes in all; busy where all pages are lent
   [[nodiscard]] Status put(const PageName& name, std::span<const Extent> extents) noexcept;
   /// Nobody finds it any more. Nothing for a name that is not there.
   void drop(const PageName& name) noexcept;

@@ -29,7 +29,8 @@ namespace folio::inline v1 {
 struct PoolPageServerOptions {
   PagePool* pool = nullptr;  ///< with prefix_reuse, names, events, max_io_pins, and no groups
   NameFunction name = {};    ///< the pool's
-  std::span<const KVPlanes> planes = {};  ///< of all layers; where the pool's pages are
+  /// of all layers; where the pool's pages are, each in bytes of its own
+  std::span<const KVPlanes> planes = {};
   /// Where the planes lie, registered once with the transport, whose peers can then write there,
   /// too: they are to be trusted
   std::span<const std::span<std::byte>> memory = {};

@@ -137,6 +137,7 @@ class FOLIO_EXPORT Tier {
   [[nodiscard]] virtual uint32_t landed(TierTicket ticket) const noexcept = 0;
   /// A name that is there already is done at once: names say what pages contain.
   [[nodiscard]] virtual Result<TierTicket> store(std::span<const TierPage> pages) noexcept = 0;
+  /// Nothing for names that are not there. Errors: invalid_argument for names that are null
   [[nodiscard]] virtual Status drop(std::span<const PageName> names) noexcept = 0;
   /// Pages of the call that have not begun end as cancelled; those that have, too, when nothing
   /// touches their bytes any more. Nothing for a ticket whose pages have all ended.

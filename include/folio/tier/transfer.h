@@ -19,6 +19,8 @@
 /// Memory:        planes are those of host memory; regions' memory stays until the ends are gone.
 /// Thread safety: one thread calls an end: the one that calls its pool. The messages of an end's
 ///                transport are that end's: nobody else receives from it.
+/// Errors:        an end that was moved from refuses calls as invalid_argument, does nothing, and
+///                has no figures.
 #pragma once
 
 #include <compare>
@@ -45,8 +47,9 @@ struct TransferRegion {
 /// One end: where its pages are, and what they are of.
 struct TransferEnd {
   Transport* transport = nullptr;
-  PagePool* pool = nullptr;               ///< of one group, with max_io_pins
-  std::span<const KVPlanes> planes = {};  ///< of all layers, which are equal but for their places
+  PagePool* pool = nullptr;  ///< of one group, with max_io_pins
+  /// of all layers, which are equal but for their places; each page in bytes of its own
+  std::span<const KVPlanes> planes = {};
   /// in which the planes and scales lie; a receiver that is `Landing::staged` needs none
   std::span<const TransferRegion> regions = {};
   Digest256 model = {};     ///< stands for the model; equal on both ends
@@ -118,8 +121,8 @@ class FOLIO_EXPORT HandoverSender {
   /// already are complete in all layers. `request` stands for it at the receiver, `options` as for
   /// admit (retention is not told). Keep the sequence until the handover has ended: if it is gone
   /// before, the handover fails. Errors: invalid_argument for no tokens, fewer than the sequence
-  /// has, a stale id; busy for max_handovers; unsupported for a peer that has refused this end;
-  /// io for a peer that is lost
+  /// has, a stale id, options that no pool takes; busy for max_handovers; unsupported for a peer
+  /// that has refused this end; io for a peer that is lost
   [[nodiscard]] Result<HandoverId> begin(PeerId peer, uint64_t request, SequenceId sequence,
                                          std::span<const TokenId> prompt,
                                          const SequenceOptions& options = {}) noexcept;
@@ -163,7 +166,7 @@ struct HandoverReceiverOptions {
   uint32_t staging_slots = 64;  ///< for a piece each, 1 .. 2^20
   /// A sender whose pieces are larger is refused; 0: four times what a piece of this end takes
   int64_t staging_slot_bytes = 0;
-  Executor executor = {};        ///< converts; none: the calling thread
+  Executor executor = {};        ///< converts; no functions: the calling thread
   uint32_t max_handovers = 256;  ///< that have not ended, >= 1
   int32_t max_tokens = 1 << 20;  ///< of a prompt, >= 1
   int64_t total_ms = 600'000;    ///< from a sequence's announcement to its end, >= 1

@@ -182,13 +182,16 @@ Status CudaCopies::copy(CopyDirection direction, std::span<const DeviceCopy> cop
 namespace folio::inline v1 {
 
 Result<std::shared_ptr<DeviceCopies>> make_cuda_copies(const CudaCopiesOptions& options) noexcept {
-  const Result<const tier::CudaDriver*> driver = tier::load_cuda_driver();
-  if (!driver) return driver.error();
-  int device = 0;
-  if (options.device < 0 || (*driver)->device_get(&device, options.device) != 0)
+  const auto no_device = [&] {
     return fail(Errc::invalid_argument,
                 "make_cuda_copies: options.device is {}, expected a device of this machine",
                 options.device);
+  };
+  if (options.device < 0) return no_device();
+  const Result<const tier::CudaDriver*> driver = tier::load_cuda_driver();
+  if (!driver) return driver.error();
+  int device = 0;
+  if ((*driver)->device_get(&device, options.device) != 0) return no_device();
   try {
     auto copies = std::make_shared<tier::CudaCopies>(**driver, device, options.stream);
     if (Status s = copies->open(); !s.is_ok()) return s;

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "tier/checks.h"
+
 namespace folio::inline v1::tier {
 namespace {
 
@@ -27,6 +29,9 @@ int64_t Contents::bytes() const {
 }
 
 Result<Contents> Contents::open(std::string_view directory) {
+  if (Status s = check_memory("disk tier", "directory", directory.data(), directory.size());
+      !s.is_ok())
+    return s;
   if (directory.empty() || directory.find('\0') != std::string_view::npos)
     return fail(Errc::invalid_argument,
                 "disk tier: directory is \"{}\", expected a path without a null byte", directory);

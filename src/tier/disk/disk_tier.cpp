@@ -18,6 +18,9 @@ constexpr int64_t longest_timeout_ms = int64_t{1} << 31;
 
 Status check(std::string_view directory, const TierOptions& options, const DiskOptions& disk) {
   if (Status s = check_options(options); !s.is_ok()) return s;
+  if (Status s = check_memory("make_disk_tier", "directory", directory.data(), directory.size());
+      !s.is_ok())
+    return s;
   if (directory.empty() || directory.find('\0') != std::string_view::npos)
     return fail(Errc::invalid_argument,
                 "make_disk_tier: directory is \"{}\", expected a path without a null byte",

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tier/checks.h"
 #include "tier/events/wire.h"
 
 namespace folio::inline v1 {
@@ -107,6 +108,10 @@ Result<EventIndex> EventIndex::create(const EventIndexOptions& options) noexcept
 EventIndex::~EventIndex() { delete state_; }
 
 Status EventIndex::apply(std::span<const std::byte> payload) noexcept {
+  if (state_ == nullptr) return tier::moved_from("EventIndex::apply");
+  if (Status s = tier::check_memory("EventIndex::apply", "payload", payload.data(), payload.size());
+      !s.is_ok())
+    return s;
   try {
     const std::optional<tier::WireBatch> batch = tier::read_batch(payload);
     if (!batch) {
@@ -136,20 +141,22 @@ Status EventIndex::apply(std::span<const std::byte> payload) noexcept {
 }
 
 void EventIndex::clear() noexcept {
+  if (state_ == nullptr) return;
   state_->names.clear();
   state_->short_names = 0;
 }
 
 int32_t EventIndex::find(std::span<const PageName> names) const noexcept {
-  return state_->find(names, ~uint32_t{0});
+  return state_ == nullptr ? 0 : state_->find(names, ~uint32_t{0});
 }
 
 int32_t EventIndex::find(std::span<const PageName> names, std::string_view medium) const noexcept {
+  if (state_ == nullptr || medium.data() == nullptr) return 0;
   return state_->find(names, state_->bit_of(medium));
 }
 
 int32_t EventIndex::num_media() const noexcept {
-  return static_cast<int32_t>(state_->media.size());
+  return state_ == nullptr ? 0 : static_cast<int32_t>(state_->media.size());
 }
 
 std::string_view EventIndex::medium(int32_t i) const noexcept {
@@ -158,7 +165,7 @@ std::string_view EventIndex::medium(int32_t i) const noexcept {
 
 void EventIndex::visit(void (*function)(void* context, const IndexedName& name) noexcept,
                        void* context) const noexcept {
-  if (function == nullptr) return;
+  if (state_ == nullptr || function == nullptr) return;
   for (const auto& [name, known] : state_->names)
     function(context, {.name = name,
                        .parent = known.parent,
@@ -167,6 +174,7 @@ void EventIndex::visit(void (*function)(void* context, const IndexedName& name) 
 }
 
 EventIndexFigures EventIndex::figures() const noexcept {
+  if (state_ == nullptr) return {};
   EventIndexFigures figures = state_->figures;
   figures.names = std::ssize(state_->names);
   return figures;

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <thread>
 
+#include "tier/checks.h"
 #include "tier/events/publisher_thread.h"
 #include "tier/events/speaker.h"
 
@@ -150,18 +151,15 @@ EventPublisher::~EventPublisher() { delete state_; }
 
 Result<Speaker*> EventPublisher::State::add(const char* call, std::string_view medium,
                                             bool is_pool) {
-  if (medium.data() == nullptr || medium.empty() || medium.size() > 64)
-    return fail(Errc::invalid_argument, "EventPublisher::{}: medium has {} bytes, expected 1 .. 64",
-                call, medium.size());
+  if (Status s = tier::check_label(call, "medium", medium); !s.is_ok()) return s;
   const std::lock_guard lock(adding);
   for (size_t i = 0; i < num_places; ++i)
     if (places[i].medium == medium)
-      return fail(Errc::invalid_argument,
-                  "EventPublisher::{}: medium is {}, expected one that no place has yet", call,
-                  medium);
+      return fail(Errc::invalid_argument, "{}: medium is {}, expected one that no place has yet",
+                  call, medium);
   if (num_places == places.size())
     return fail(Errc::invalid_argument,
-                "EventPublisher::{}: {} is beyond the {} places that a publisher has, expected "
+                "{}: {} is beyond the {} places that a publisher has, expected "
                 "another publisher",
                 call, medium, max_places);
   places[num_places] = {std::string(medium), is_pool};
@@ -172,8 +170,9 @@ Result<Speaker*> EventPublisher::State::add(const char* call, std::string_view m
 }
 
 Result<EventFunction> EventPublisher::add_pool(std::string_view medium) noexcept {
+  if (state_ == nullptr) return tier::moved_from("EventPublisher::add_pool");
   try {
-    const Result<Speaker*> speaker = state_->add("add_pool", medium, true);
+    const Result<Speaker*> speaker = state_->add("EventPublisher::add_pool", medium, true);
     if (!speaker) return speaker.error();
     return EventFunction{Speaker::hear, *speaker};
   } catch (const std::bad_alloc&) {
@@ -182,8 +181,9 @@ Result<EventFunction> EventPublisher::add_pool(std::string_view medium) noexcept
 }
 
 Result<TierObserver> EventPublisher::add_tier(std::string_view medium) noexcept {
+  if (state_ == nullptr) return tier::moved_from("EventPublisher::add_tier");
   try {
-    const Result<Speaker*> speaker = state_->add("add_tier", medium, false);
+    const Result<Speaker*> speaker = state_->add("EventPublisher::add_tier", medium, false);
     if (!speaker) return speaker.error();
     return TierObserver{Speaker::watch, *speaker};
   } catch (const std::bad_alloc&) {
@@ -230,6 +230,9 @@ struct Gathering {
 }  // namespace
 
 Status EventPublisher::tell_again(const PagePool& pool, std::string_view medium) noexcept {
+  if (state_ == nullptr) return tier::moved_from("EventPublisher::tell_again");
+  if (Status s = tier::check_label("EventPublisher::tell_again", "medium", medium); !s.is_ok())
+    return s;
   const Speaker* speaker = nullptr;
   {
     const std::lock_guard lock(state_->adding);
@@ -256,15 +259,20 @@ Status EventPublisher::tell_again(const PagePool& pool, std::string_view medium)
 
 // ---- The rest
 
-void EventPublisher::flush() noexcept { state_->flush(); }
+void EventPublisher::flush() noexcept {
+  if (state_ != nullptr) state_->flush();
+}
 
-std::string_view EventPublisher::endpoint() const noexcept { return state_->endpoint; }
+std::string_view EventPublisher::endpoint() const noexcept {
+  return state_ == nullptr ? std::string_view() : state_->endpoint;
+}
 
 std::string_view EventPublisher::replay_endpoint() const noexcept {
-  return state_->replay_endpoint;
+  return state_ == nullptr ? std::string_view() : state_->replay_endpoint;
 }
 
 EventPublisherFigures EventPublisher::figures() const noexcept {
+  if (state_ == nullptr) return {};
   EventPublisherFigures figures = state_->work->figures();
   figures.unnamed_events = state_->unnamed_events.load(std::memory_order_relaxed);
   return figures;

@@ -10,6 +10,7 @@
 #include <new>
 #include <string>
 
+#include "tier/checks.h"
 #include "tier/events/subscriber_state.h"
 
 namespace folio::inline v1 {
@@ -102,6 +103,7 @@ Result<EventSubscriber> EventSubscriber::create(const EventSubscriberOptions& op
 EventSubscriber::~EventSubscriber() { delete state_; }
 
 Status EventSubscriber::poll(int32_t timeout_ms) noexcept {
+  if (state_ == nullptr) return tier::moved_from("EventSubscriber::poll");
   State& s = *state_;
   try {
     if (Status status = s.wait(timeout_ms); !status.is_ok()) return status;
@@ -119,13 +121,20 @@ Status EventSubscriber::poll(int32_t timeout_ms) noexcept {
 }
 
 bool EventSubscriber::is_current() const noexcept {
-  return state_->request == State::Request::none;
+  return state_ == nullptr || state_->request == State::Request::none;
 }
 
-uint64_t EventSubscriber::next_batch() const noexcept { return state_->next; }
+uint64_t EventSubscriber::next_batch() const noexcept {
+  return state_ == nullptr ? 0 : state_->next;
+}
 
-const EventIndex& EventSubscriber::index() const noexcept { return state_->index; }
+const EventIndex& EventSubscriber::index() const noexcept {
+  static const EventIndex nothing(nullptr);
+  return state_ == nullptr ? nothing : state_->index;
+}
 
-EventSubscriberFigures EventSubscriber::figures() const noexcept { return state_->figures; }
+EventSubscriberFigures EventSubscriber::figures() const noexcept {
+  return state_ == nullptr ? EventSubscriberFigures{} : state_->figures;
+}
 
 }  // namespace folio::inline v1

@@ -15,8 +15,12 @@
 #include <string>
 #include <vector>
 
+#include "tier/checks.h"
+
 namespace folio::inline v1 {
 namespace {
+
+constexpr auto call = "prometheus_text";
 
 using Labels = std::map<std::string, std::string>;
 
@@ -154,16 +158,12 @@ void add(prometheus::Registry& to, const EventPublisherFigures& f) {
 
 Status check(const TierReadings& readings) {
   const auto tiers = readings.tiers;
+  if (Status s = tier::check_memory(call, "tiers", tiers.data(), tiers.size()); !s.is_ok())
+    return s;
   for (size_t i = 0; i < tiers.size(); ++i) {
     const std::string_view label = tiers[i].tier;
-    const bool is_good =
-        !label.empty() && label.size() <= 64 &&
-        std::all_of(label.begin(), label.end(), [](char c) { return c >= ' ' && c <= '~'; });
-    if (!is_good)
-      return fail(Errc::invalid_argument,
-                  "prometheus_text: the label of tier {} has {} bytes, expected 1 .. 64 printable "
-                  "characters",
-                  i, label.size());
+    const std::string argument = "tiers[" + std::to_string(i) + "].tier";
+    if (Status s = tier::check_label(call, argument.c_str(), label); !s.is_ok()) return s;
     for (size_t j = 0; j < i; ++j)
       if (tiers[j].tier == label)
         return fail(Errc::invalid_argument,
@@ -176,8 +176,8 @@ Status check(const TierReadings& readings) {
 }  // namespace
 
 Result<std::string> prometheus_text(const TierReadings& readings) noexcept {
-  if (Status s = check(readings); !s.is_ok()) return s;
   try {
+    if (Status s = check(readings); !s.is_ok()) return s;
     prometheus::Registry registry;
     if (readings.manager != nullptr) add(registry, *readings.manager);
     for (const TierReading& reading : readings.tiers) {

@@ -25,11 +25,13 @@ struct Speaker {
     } else if (!event.has_name) {
       speaker.unnamed_events->fetch_add(1, std::memory_order_relaxed);
     } else {
-      speaker.queue->put(speaker.note_of(event), tokens);
+      speaker.queue->put(speaker.note_of(event),
+                         tokens.data() == nullptr ? std::span<const TokenId>() : tokens);
     }
   }
   static void watch(void* self, TierChange change, std::span<const PageName> names) noexcept {
     const auto& speaker = *static_cast<const Speaker*>(self);
+    if (names.data() == nullptr) return;
     const Note::Kind kind = change == TierChange::stored ? Note::Kind::stored : Note::Kind::removed;
     for (const PageName& name : names)
       speaker.queue->put({.kind = kind, .place = speaker.place, .name = name}, {});

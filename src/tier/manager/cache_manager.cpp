@@ -7,21 +7,23 @@
 #include <new>
 #include <utility>
 
+#include "tier/checks.h"
 #include "tier/manager/state.h"
 
 namespace folio::inline v1 {
 namespace {
 
+constexpr auto creating = "CacheManager::create";
 constexpr int64_t most_ms = int64_t{1} << 40;
 
 Status refuse(const char* what, const char* expected) {
-  return fail(Errc::invalid_argument, "CacheManager::create: {} is {}", what, expected);
+  return fail(Errc::invalid_argument, "{}: {} is {}", creating, what, expected);
 }
 
 Status check_between(const char* what, int64_t is, int64_t first, int64_t last) {
   if (is >= first && is <= last) return {};
-  return fail(Errc::invalid_argument, "CacheManager::create: {} is {}, expected {} .. {}", what, is,
-              first, last);
+  return fail(Errc::invalid_argument, "{}: {} is {}, expected {} .. {}", creating, what, is, first,
+              last);
 }
 
 Status check_tier(const TierOfCache& tier) {
@@ -38,29 +40,27 @@ Status check_tier(const TierOfCache& tier) {
 }
 
 Status check_tiers(std::span<const TierOfCache> tiers) {
-  if (tiers.data() == nullptr && !tiers.empty()) return refuse("tiers", "null, expected an array");
+  if (Status s = tier::check_memory(creating, "tiers", tiers.data(), tiers.size()); !s.is_ok())
+    return s;
   for (size_t t = 0; t < tiers.size(); ++t) {
     if (Status s = check_tier(tiers[t]); !s.is_ok()) return s;
     for (size_t u = 0; u < t; ++u)
       if (tiers[u].tier == tiers[t].tier)
-        return fail(Errc::invalid_argument,
-                    "CacheManager::create: tiers {} and {} are the same, expected each once", u, t);
+        return fail(Errc::invalid_argument, "{}: tiers {} and {} are the same, expected each once",
+                    creating, u, t);
   }
   return {};
 }
 
 Status check(const CacheManagerOptions& o) {
-  if (o.pool == nullptr) return refuse("pool", "null, expected one");
-  if (o.pool->num_pages() == 0) return refuse("pool", "one that was moved from");
-  if (o.pool->num_groups() != 1)
-    return refuse("pool",
-                  "one of several groups, expected one group: only leading pages have names");
-  if (o.name.function == nullptr) return refuse("name.function", "null, expected the pool's");
+  if (Status s = tier::check_named_pool(creating, o.pool, o.name); !s.is_ok()) return s;
   if (o.planes.empty() || o.planes.data() == nullptr)
     return refuse("planes", "empty, expected those of all layers");
   if (Status s = check_tiers(o.tiers); !s.is_ok()) return s;
   if (o.load_order > LoadOrder::extents)
     return refuse("load_order", "none of LoadOrder, expected pages or extents");
+  if (o.clock.now_us == nullptr && o.clock.context != nullptr)
+    return refuse("clock.now_us", "null, expected a function, as its context is not");
   Status s = check_between("load_deadline_ms", o.load_deadline_ms, 0, most_ms);
   if (s.is_ok()) s = check_between("store_deadline_ms", o.store_deadline_ms, 0, most_ms);
   if (s.is_ok()) s = check_between("close_wait_ms", o.close_wait_ms, 0, most_ms);
@@ -71,12 +71,6 @@ Status check(const CacheManagerOptions& o) {
 
 Status no_memory(const char* call) {
   return fail(Errc::out_of_memory, "CacheManager::{}: no memory", call);
-}
-
-Status moved_from(const char* call) {
-  return fail(Errc::invalid_argument,
-              "CacheManager::{}: the manager was moved from, expected one that create has made",
-              call);
 }
 
 }  // namespace
@@ -106,7 +100,8 @@ uint32_t CacheManager::State::page_at(SequenceId id, int32_t position) const noe
 Result<CacheManager> CacheManager::create(const CacheManagerOptions& options) noexcept {
   if (Status s = check(options); !s.is_ok()) return s;
   try {
-    Result<tier::PageRuns> runs = tier::PageRuns::create(options.planes, options.pool->num_pages());
+    Result<tier::PageRuns> runs =
+        tier::PageRuns::create(creating, options.planes, options.pool->num_pages());
     if (!runs) return runs.error();
     return CacheManager(new State(options, std::move(*runs)));
   } catch (const std::bad_alloc&) {
@@ -132,7 +127,7 @@ CacheManager::~CacheManager() {
 
 Result<TieredAdmission> CacheManager::admit(std::span<const TokenId> prompt,
                                             const SequenceOptions& options) noexcept {
-  if (state_ == nullptr) return moved_from("admit");
+  if (state_ == nullptr) return tier::moved_from("CacheManager::admit");
   const Result<Admission> a = state_->pool.admit(prompt, options);
   if (!a) return a.error();
   TieredAdmission admission{.id = a->id, .cached_tokens = a->cached_tokens};
@@ -148,7 +143,7 @@ Result<TieredAdmission> CacheManager::admit(std::span<const TokenId> prompt,
 
 Result<TieredAdmission> CacheManager::resume(SequenceId id,
                                              std::span<const TokenId> tokens) noexcept {
-  if (state_ == nullptr) return moved_from("resume");
+  if (state_ == nullptr) return tier::moved_from("CacheManager::resume");
   const Result<Admission> a = state_->pool.resume(id, tokens);
   if (!a) return a.error();
   TieredAdmission admission{.id = id, .cached_tokens = a->cached_tokens};
@@ -168,7 +163,7 @@ Result<TieredAdmission> CacheManager::resume(SequenceId id,
 
 Result<int32_t> CacheManager::prefetch(std::span<const TokenId> prompt,
                                        const SequenceOptions& options) noexcept {
-  if (state_ == nullptr) return moved_from("prefetch");
+  if (state_ == nullptr) return tier::moved_from("CacheManager::prefetch");
   const Result<Admission> a = state_->pool.admit(prompt, options);
   if (!a) return a.error();
   TieredAdmission admission{.id = a->id, .cached_tokens = a->cached_tokens};
@@ -202,7 +197,7 @@ int32_t CacheManager::layers_ready(SequenceId id) const noexcept {
 }
 
 Status CacheManager::cancel_load(SequenceId id) noexcept {
-  if (state_ == nullptr) return moved_from("cancel_load");
+  if (state_ == nullptr) return tier::moved_from("CacheManager::cancel_load");
   const Result<int32_t> length = state_->pool.length(id);
   if (!length) return length.error();
   if (tier::Load* const load = state_->load_of(id); load != nullptr) {
@@ -215,7 +210,7 @@ Status CacheManager::cancel_load(SequenceId id) noexcept {
 // ---- Stores
 
 Status CacheManager::commit(SequenceId id, std::span<const TokenId> written, Merge merge) noexcept {
-  if (state_ == nullptr) return moved_from("commit");
+  if (state_ == nullptr) return tier::moved_from("CacheManager::commit");
   if (load_state(id) == LoadState::loading)
     return fail(Errc::busy, "CacheManager::commit: the sequence's load is under way");
   if (!state_->writes_through && state_->hits.empty())
@@ -228,7 +223,7 @@ Status CacheManager::commit(SequenceId id, std::span<const TokenId> written, Mer
 }
 
 Status CacheManager::preempt(SequenceId id) noexcept {
-  if (state_ == nullptr) return moved_from("preempt");
+  if (state_ == nullptr) return tier::moved_from("CacheManager::preempt");
   if (Status s = cancel_load(id); !s.is_ok()) return s;
   if (state_->writes_back) state_->store_pages(id, StorePolicy::write_back, 0);
   state_->depart(id);
@@ -236,7 +231,7 @@ Status CacheManager::preempt(SequenceId id) noexcept {
 }
 
 Status CacheManager::release(SequenceId id) noexcept {
-  if (state_ == nullptr) return moved_from("release");
+  if (state_ == nullptr) return tier::moved_from("CacheManager::release");
   if (Status s = cancel_load(id); !s.is_ok()) return s;
   if (state_->writes_back) state_->store_pages(id, StorePolicy::write_back, 0);
   if (!state_->states.empty()) state_->states.erase(id);
@@ -262,7 +257,7 @@ CacheManagerFigures CacheManager::figures() const noexcept {
 }
 
 Result<TierCounters> CacheManager::counters(size_t t) const noexcept {
-  if (state_ == nullptr) return moved_from("counters");
+  if (state_ == nullptr) return tier::moved_from("CacheManager::counters");
   if (t >= state_->tiers.size())
     return fail(Errc::invalid_argument, "CacheManager::counters: tier is {}, expected 0 .. {}", t,
                 static_cast<int64_t>(state_->tiers.size()) - 1);

@@ -14,7 +14,10 @@ using tier::Load;
 using Clock = std::chrono::steady_clock;
 
 int64_t CacheManager::State::now_us() const noexcept {
-  if (options.clock.now_us != nullptr) return options.clock.now_us(options.clock.context);
+  // so that no sum of a time and a deadline is beyond 64 bits
+  constexpr int64_t latest_us = int64_t{1} << 62;
+  if (options.clock.now_us != nullptr)
+    return std::clamp<int64_t>(options.clock.now_us(options.clock.context), 0, latest_us);
   return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now().time_since_epoch())
       .count();
 }

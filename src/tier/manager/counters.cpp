@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tier/manager/counters.cpp: names of reasons, and times in buckets.
+#include <algorithm>
+#include <limits>
+
 #include "tier/manager/state.h"
 
 namespace folio::inline v1 {
@@ -34,7 +37,8 @@ void tier::add(LatencyHistogram& histogram, int64_t us) noexcept {
     ++bucket;
   ++histogram.counts[bucket];
   ++histogram.count;
-  histogram.sum_us += us;
+  histogram.sum_us +=
+      std::clamp<int64_t>(us, 0, std::numeric_limits<int64_t>::max() - histogram.sum_us);
 }
 
 }  // namespace folio::inline v1

@@ -7,30 +7,31 @@
 namespace folio::inline v1::tier {
 namespace {
 
-Status no_stride(size_t layer) {
+Status no_stride(const char* call, size_t layer) {
   return fail(Errc::invalid_argument,
-              "CacheManager::create: pages of planes[{}] differ in their runs of bytes, expected "
-              "equal ones at a stride",
-              layer);
+              "{}: pages of planes[{}] differ in their runs of bytes, expected equal ones at a "
+              "stride",
+              call, layer);
 }
 
 }  // namespace
 
-Status PageRuns::add_layer(const KVPlanes& layer, uint32_t num_pages) {
+Status PageRuns::add_layer(const char* call, const KVPlanes& layer, uint32_t num_pages) {
   const auto extents_of = [&](uint32_t page) { return page_extents({&layer, 1}, page); };
   const Result<std::vector<Extent>> last = extents_of(num_pages - 1);
   if (!last)
     return fail(Errc::invalid_argument,
-                "CacheManager::create: planes[{}] have no page {}, expected the pool's {}: {}",
-                ends_.size(), num_pages - 1, num_pages, last.error().message());
+                "{}: planes[{}] have no page {}, expected the pool's {}: {}", call, ends_.size(),
+                num_pages - 1, num_pages, last.error().message());
   const std::vector<Extent> first = extents_of(0).value();
   const std::vector<Extent> second = extents_of(std::min(1U, num_pages - 1)).value();
-  if (first.size() != second.size() || first.size() != last->size()) return no_stride(ends_.size());
+  if (first.size() != second.size() || first.size() != last->size())
+    return no_stride(call, ends_.size());
   for (size_t i = 0; i < first.size(); ++i) {
     const Run run{.first = first[i], .stride = second[i].data - first[i].data};
     if (second[i].bytes != run.first.bytes || (*last)[i].bytes != run.first.bytes ||
         (*last)[i].data != run.first.data + run.stride * int64_t{num_pages - 1})
-      return no_stride(ends_.size());
+      return no_stride(call, ends_.size());
     bytes_ += run.first.bytes;
     runs_.push_back(run);
   }
@@ -38,10 +39,12 @@ Status PageRuns::add_layer(const KVPlanes& layer, uint32_t num_pages) {
   return {};
 }
 
-Result<PageRuns> PageRuns::create(std::span<const KVPlanes> planes, uint32_t num_pages) {
+Result<PageRuns> PageRuns::create(const char* call, std::span<const KVPlanes> planes,
+                                  uint32_t num_pages) {
   PageRuns runs;
   for (const KVPlanes& layer : planes)
-    if (Status s = runs.add_layer(layer, num_pages); !s.is_ok()) return s;
+    if (Status s = runs.add_layer(call, layer, num_pages); !s.is_ok()) return s;
+  if (Status s = runs.check_apart(call, num_pages); !s.is_ok()) return s;
   return runs;
 }
 
@@ -51,6 +54,10 @@ std::vector<Extent> PageRuns::of(uint32_t page) const {
   for (const Run& run : runs_)
     extents.push_back({run.first.data + run.stride * int64_t{page}, run.first.bytes});
   return extents;
+}
+
+size_t PageRuns::layer_of(size_t run) const {
+  return static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), run) - ends_.begin());
 }
 
 int32_t PageRuns::layers_of(uint32_t extents) const {

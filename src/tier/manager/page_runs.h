@@ -15,9 +15,10 @@ namespace folio::inline v1::tier {
 /// page 0 and p strides.
 class PageRuns {
  public:
-  /// Errors: invalid_argument where a plane has fewer than `num_pages` pages, or pages that differ
-  /// in their runs; throws std::bad_alloc
-  [[nodiscard]] static Result<PageRuns> create(std::span<const KVPlanes> planes,
+  /// Errors, of `call`: invalid_argument where a plane has fewer than `num_pages` pages, or pages
+  /// that differ in their runs, and where two layers or two pages of one share bytes; throws
+  /// std::bad_alloc
+  [[nodiscard]] static Result<PageRuns> create(const char* call, std::span<const KVPlanes> planes,
                                                uint32_t num_pages);
 
   [[nodiscard]] int64_t page_bytes() const { return bytes_; }
@@ -31,7 +32,13 @@ class PageRuns {
     Extent first;  ///< of page 0
     int64_t stride = 0;
   };
-  [[nodiscard]] Status add_layer(const KVPlanes& layer, uint32_t num_pages);
+  [[nodiscard]] Status add_layer(const char* call, const KVPlanes& layer, uint32_t num_pages);
+  [[nodiscard]] size_t layer_of(size_t run) const;
+  // runs_apart.cpp
+  struct Reach;
+  [[nodiscard]] Status check_apart(const char* call, uint32_t num_pages) const;
+  [[nodiscard]] Status check_each_page(const char* call, std::span<const Reach> together,
+                                       uint32_t num_pages) const;
 
   std::vector<Run> runs_;
   std::vector<uint32_t> ends_;  ///< of each layer in `runs_`

@@ -3,6 +3,7 @@
 #include "tier/peer/book.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <utility>
 
@@ -15,6 +16,10 @@ Result<RegionId> Book::add_region(std::span<std::byte> memory) {
     return fail(Errc::invalid_argument,
                 "Transport::add_region: memory is {} with {} bytes, expected 1 or more",
                 memory.data() == nullptr ? "null" : "there", memory.size());
+  if (memory.size() > UINTPTR_MAX - reinterpret_cast<uintptr_t>(memory.data()))
+    return fail(Errc::invalid_argument,
+                "Transport::add_region: memory has {} bytes, expected none behind the last address",
+                memory.size());
   const std::lock_guard lock(mutex_);
   const std::less<const std::byte*> before;
   for (const auto& [id, region] : regions_) {

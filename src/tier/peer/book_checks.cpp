@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "tier/checks.h"
 #include "tier/peer/book.h"
 
 namespace folio::inline v1::tier {
@@ -88,10 +89,13 @@ Status Book::check(const TransferRequest& request) const {
   if (*local != *remote)
     return fail(Errc::invalid_argument,
                 "Transport::post: remote has {} bytes, expected {}, as local has", *remote, *local);
-  const auto message_bytes = static_cast<int64_t>(request.message.size());
-  if (message_bytes > options_.max_message_bytes)
+  const size_t message_bytes = request.message.size();
+  if (message_bytes > static_cast<size_t>(options_.max_message_bytes))
     return fail(Errc::invalid_argument, "Transport::post: message has {} bytes, expected 0 .. {}",
                 message_bytes, options_.max_message_bytes);
+  if (Status s = check_memory("Transport::post", "message", request.message.data(), message_bytes);
+      !s.is_ok())
+    return s;
   return request.direction == TransferDirection::read ? check_apart("local", request.local)
                                                       : check_apart("remote", request.remote);
 }

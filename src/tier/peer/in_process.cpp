@@ -237,6 +237,10 @@ InProcessNetwork::~InProcessNetwork() = default;
 Result<std::unique_ptr<Transport>> InProcessNetwork::make_end(
     const TransportOptions& options) noexcept {
   if (Status s = tier::check_options(options); !s.is_ok()) return s;
+  if (state_ != nullptr && state_->pace > Pace::on_step)
+    return fail(Errc::invalid_argument,
+                "InProcessNetwork::make_end: the network's pace is {}, expected on_poll or on_step",
+                static_cast<int>(state_->pace));
   const auto id = tier::random_end_id();
   if (!id) return id.error();
   try {

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "tier/checks.h"
 #include "tier/peer/page_server_state.h"
 
 namespace folio::inline v1 {
@@ -32,6 +33,10 @@ Result<std::unique_ptr<PageServer>> PageServer::create(Transport* transport,
   if (options.lease_ms < 1 || options.lease_ms > most_ms)
     return fail(Errc::invalid_argument, "PageServer::create: lease_ms is {}, expected 1 .. {}",
                 options.lease_ms, most_ms);
+  if (options.access > PageServerOptions::Access::read_write)
+    return fail(Errc::invalid_argument,
+                "PageServer::create: access is {}, expected read_only or read_write",
+                static_cast<int>(options.access));
   try {
     auto state = std::make_unique<State>(transport, options);
     const int64_t count = options.max_bytes / options.page_bytes;
@@ -77,8 +82,9 @@ void PageServer::poll() noexcept {
 }
 
 Status PageServer::put(const PageName& name, std::span<const Extent> extents) noexcept {
+  if (Status s = tier::check_extents("PageServer::put", 0, extents); !s.is_ok()) return s;
   const int64_t bytes = tier::bytes_of(extents);
-  if (bytes < 1 || bytes > state_->options.page_bytes)
+  if (bytes > state_->options.page_bytes)
     return fail(Errc::invalid_argument, "PageServer::put: the page has {} bytes, expected 1 .. {}",
                 bytes, state_->options.page_bytes);
   if (has(name)) return {};

@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "tier/checks.h"
 #include "tier/peer/peer_medium.h"
 #include "tier/queued_tier.h"
 
@@ -20,9 +21,12 @@ Result<std::unique_ptr<Tier>> make_peer_tier(std::unique_ptr<Transport> transpor
   if (peer.timeout_ms < 1 || peer.timeout_ms > most_ms)
     return fail(Errc::invalid_argument, "make_peer_tier: timeout_ms is {}, expected 1 .. {}",
                 peer.timeout_ms, most_ms);
-  if (peer.memory.data() == nullptr && !peer.memory.empty())
-    return fail(Errc::invalid_argument, "make_peer_tier: memory is null, expected {} spans",
-                peer.memory.size());
+  const auto check = [](const char* argument, auto span) {
+    return tier::check_memory("make_peer_tier", argument, span.data(), span.size());
+  };
+  if (Status s = check("memory", peer.memory); !s.is_ok()) return s;
+  if (Status s = check("address", address); !s.is_ok()) return s;
+  if (Status s = tier::check_options(options); !s.is_ok()) return s;
   try {
     auto medium =
         std::make_unique<tier::PeerMedium>(std::move(transport), address, options, peer.timeout_ms);

@@ -8,6 +8,7 @@ namespace folio::inline v1::tier {
 
 void PoolContents::add(const PoolEvent& event, std::span<const TokenId> tokens) {
   if (event.kind != PoolEventKind::stored || !event.has_name || event.group != 0) return;
+  static_cast<void>(remove(event.content));  // no pool tells one twice
   contents_[event.content] = {.parent = event.parent,
                               .adapter = event.adapter,
                               .name = event.name,
@@ -31,8 +32,10 @@ void PoolContents::look_at(uint64_t content) {
   std::vector<uint64_t> path;
   for (auto at = contents_.find(content);
        at != contents_.end() && at->second.served == Served::unknown;
-       at = contents_.find(at->second.parent))
+       at = contents_.find(at->second.parent)) {
     path.push_back(at->first);
+    at->second.served = Served::no;  // a circle, which no pool has, ends here
+  }
   for (; !path.empty(); path.pop_back()) {
     Content& c = contents_.at(path.back());
     c.served = served(c);

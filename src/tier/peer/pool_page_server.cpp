@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "tier/checks.h"
 #include "tier/manager/page_runs.h"
 #include "tier/payload.h"
 #include "tier/peer/areas.h"
@@ -23,6 +24,12 @@ using Clock = std::chrono::steady_clock;
 using tier::PageAnswer;
 using tier::PageMessage;
 using tier::PageMessageKind;
+
+namespace {
+
+constexpr auto creating = "PoolPageServer::create";
+
+}  // namespace
 
 struct PoolPageServer::State {
   struct Lease {
@@ -203,8 +210,7 @@ Status PoolPageServer::State::begin() {
   for (const uint32_t page : {0U, options.pool->num_pages() - 1})
     for (const Extent& e : runs.of(page))
       if (!areas.run_of(e))
-        return fail(Errc::invalid_argument,
-                    "PoolPageServer::create: memory is without a part of planes");
+        return fail(Errc::invalid_argument, "{}: memory is without a part of planes", creating);
   return {};
 }
 
@@ -220,22 +226,19 @@ Result<std::unique_ptr<PoolPageServer>> PoolPageServer::create(
     Transport* transport, const PoolPageServerOptions& o) noexcept {
   constexpr int64_t most_ms = 86'400'000;
   const auto refuse = [](const char* option, const char* what) {
-    return fail(Errc::invalid_argument, "PoolPageServer::create: {} is {}", option, what);
+    return fail(Errc::invalid_argument, "{}: {} is {}", creating, option, what);
   };
   if (transport == nullptr) return refuse("transport", "null");
-  if (o.pool == nullptr) return refuse("pool", "null");
-  if (o.pool->num_pages() == 0) return refuse("pool", "one that was moved from");
-  if (o.pool->num_groups() != 1) return refuse("pool", "one of several groups, expected one");
-  if (o.name.function == nullptr) return refuse("name.function", "null, expected the pool's");
+  if (Status s = tier::check_named_pool(creating, o.pool, o.name); !s.is_ok()) return s;
   if (o.planes.empty() || o.planes.data() == nullptr)
     return refuse("planes", "empty, expected those of all layers");
   if (o.memory.empty() || o.memory.data() == nullptr)
     return refuse("memory", "empty, expected what the planes lie in");
   if (o.lease_ms < 1 || o.lease_ms > most_ms)
-    return fail(Errc::invalid_argument, "PoolPageServer::create: lease_ms is {}, expected 1 .. {}",
+    return fail(Errc::invalid_argument, "{}: lease_ms is {}, expected 1 .. {}", creating,
                 o.lease_ms, most_ms);
   try {
-    auto runs = tier::PageRuns::create(o.planes, o.pool->num_pages());
+    auto runs = tier::PageRuns::create(creating, o.planes, o.pool->num_pages());
     if (!runs) return runs.error();
     auto state = std::make_unique<State>(transport, o, std::move(*runs));
     if (Status s = state->begin(); !s.is_ok()) {
@@ -244,7 +247,7 @@ Result<std::unique_ptr<PoolPageServer>> PoolPageServer::create(
     }
     return std::unique_ptr<PoolPageServer>(new PoolPageServer(std::move(state)));
   } catch (const std::bad_alloc&) {
-    return fail(Errc::out_of_memory, "PoolPageServer::create: no memory");
+    return fail(Errc::out_of_memory, "{}: no memory", creating);
   }
 }
 
@@ -253,6 +256,7 @@ Result<std::vector<std::byte>> PoolPageServer::address() const noexcept {
 }
 
 void PoolPageServer::note(const PoolEvent& event, std::span<const TokenId> tokens) noexcept {
+  if (tokens.data() == nullptr) tokens = {};
   try {
     if (event.kind == PoolEventKind::cleared) {
       for (const PageName& name : state_->contents.names())

@@ -9,6 +9,8 @@
 #include <optional>
 #include <utility>
 
+#include "tier/checks.h"
+
 namespace folio::inline v1::tier::redis {
 namespace {
 
@@ -47,6 +49,18 @@ bool is_plain(char c) { return c > ' ' && c < '\x7f'; }
 
 Status check_texts(const RedisOptions& o) {
   constexpr int64_t most = 128;
+  const std::pair<const char*, std::string_view> texts[] = {
+      {"host", o.host},
+      {"socket", o.socket},
+      {"user", o.user},
+      {"password", o.password},
+      {"server_name", o.server_name},
+      {"authorities_file", o.authorities_file},
+      {"certificate_file", o.certificate_file},
+      {"key_file", o.key_file},
+      {"name_space", o.name_space}};
+  for (const auto& [argument, text] : texts)
+    if (Status s = check_text("make_redis_tier", argument, text); !s.is_ok()) return s;
   if (std::ssize(o.name_space) > most ||
       !std::all_of(o.name_space.begin(), o.name_space.end(), is_plain))
     return fail(Errc::invalid_argument,
@@ -64,10 +78,6 @@ Status check_texts(const RedisOptions& o) {
     return fail(Errc::invalid_argument,
                 "make_redis_tier: of certificate_file and key_file one is empty, expected both or "
                 "none");
-  for (const std::string_view text : {o.host, o.socket, o.user, o.password, o.server_name,
-                                      o.authorities_file, o.certificate_file, o.key_file})
-    if (text.find('\0') != std::string_view::npos)
-      return fail(Errc::invalid_argument, "make_redis_tier: a text of the options has a 0 in it");
   return {};
 }
 
@@ -202,6 +212,8 @@ Result<Settings> settings_of(const RedisOptions& o) {
 }
 
 Result<Settings> settings_of(std::string_view url, const RedisOptions& options) {
+  if (Status s = check_memory("make_redis_tier", "url", url.data(), url.size()); !s.is_ok())
+    return s;
   RedisOptions o = options;
   Parts parts;
   const size_t scheme_end = url.find("://");

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <new>
 
 #include "folio/cache/page_extents.h"
+#include "tier/checks.h"
+#include "tier/manager/page_runs.h"
 #include "tier/payload.h"
 
 namespace folio::inline v1::tier {
@@ -69,7 +72,8 @@ bool is_alike(const PagedKVView& a, const PagedKVView& b) {
 Status check_planes(const char* function, const TransferEnd& end) {
   const KVPlanes& first = end.planes[0];
   // looks at what a view is, for each of them
-  if (const auto extents = page_extents(end.planes, 0); !extents) return extents.error();
+  if (const auto extents = page_extents(end.planes, 0); !extents)
+    return fail(extents.error().code(), "{}: {}", function, extents.error().message());
   const auto unsupported = [&](size_t layer, const char* what) {
     return fail(Errc::unsupported, "{}: planes[{}] {}", function, layer, what);
   };
@@ -88,9 +92,26 @@ Status check_planes(const char* function, const TransferEnd& end) {
                     function, layer, view->num_pages, end.pool->num_pages());
     }
   }
-  if (first.key.page_size == end.pool->page_size()) return {};
-  return fail(Errc::invalid_argument, "{}: planes[0].key.page_size is {}, expected the pool's {}",
-              function, first.key.page_size, end.pool->page_size());
+  if (first.key.page_size != end.pool->page_size())
+    return fail(Errc::invalid_argument, "{}: planes[0].key.page_size is {}, expected the pool's {}",
+                function, first.key.page_size, end.pool->page_size());
+  const auto runs = PageRuns::create(function, end.planes, end.pool->num_pages());
+  return runs ? Status() : runs.error();
+}
+
+Status check_regions(const char* function, std::span<const TransferRegion> regions) {
+  if (regions.data() == nullptr && !regions.empty())
+    return fail(Errc::invalid_argument, "{}: end.regions is null, expected regions", function);
+  for (size_t i = 0; i < regions.size(); ++i) {
+    const TransferRegion& r = regions[i];
+    if (r.id == RegionId{} || r.memory.data() == nullptr || r.memory.empty())
+      return fail(Errc::invalid_argument,
+                  "{}: end.regions[{}] is region {} with {} bytes at {}, expected one that "
+                  "add_region has given, and its memory",
+                  function, i, r.id.value, r.memory.size(),
+                  r.memory.data() == nullptr ? "null" : "an address");
+  }
+  return {};
 }
 
 Status check_end(const char* function, const TransferEnd& end) {
@@ -98,13 +119,10 @@ Status check_end(const char* function, const TransferEnd& end) {
     return fail(Errc::invalid_argument, "{}: {} is {}", function, what, expected);
   };
   if (end.transport == nullptr) return refuse("end.transport", "null, expected one");
-  if (end.pool == nullptr) return refuse("end.pool", "null, expected one");
-  if (end.pool->num_groups() != 1)
-    return refuse("end.pool", "one of several groups, expected one group");
+  if (Status s = check_pool(function, "end.pool", end.pool); !s.is_ok()) return s;
   if (end.planes.empty() || end.planes.data() == nullptr)
     return refuse("end.planes", "empty, expected those of all layers");
-  if (end.regions.data() == nullptr && !end.regions.empty())
-    return refuse("end.regions", "null, expected regions");
+  if (Status s = check_regions(function, end.regions); !s.is_ok()) return s;
   if (end.idle_ms < 1 || end.idle_ms > int64_t{1} << 40)
     return fail(Errc::invalid_argument, "{}: end.idle_ms is {}, expected 1 .. 2^40", function,
                 end.idle_ms);
@@ -129,7 +147,11 @@ bool Geometry::has_bytes_of(const Geometry& other) const noexcept {
 
 Result<Geometry> geometry_of(const char* function, const TransferEnd& end) noexcept {
   if (Status s = check_end(function, end); !s.is_ok()) return s;
-  if (Status s = check_planes(function, end); !s.is_ok()) return s;
+  try {
+    if (Status s = check_planes(function, end); !s.is_ok()) return s;
+  } catch (const std::bad_alloc&) {
+    return fail(Errc::out_of_memory, "{}: no memory for the runs of pages", function);
+  }
   const PagedKVView& key = end.planes[0].key;
   Geometry g{.model = end.model,
              .num_layers = static_cast<int32_t>(end.planes.size()),

@@ -30,8 +30,9 @@ std::optional<std::pair<RegionId, int64_t>> find_region(std::span<const Transfer
   const auto at = reinterpret_cast<uintptr_t>(data);
   for (const TransferRegion& r : regions) {
     const auto begin = reinterpret_cast<uintptr_t>(r.memory.data());
+    if (at < begin || at - begin >= r.memory.size()) continue;
     const auto first = static_cast<int64_t>(at - begin);
-    if (first + low >= 0 && first + high <= std::ssize(r.memory)) return std::pair(r.id, first);
+    if (first + low >= 0 && high <= std::ssize(r.memory) - first) return std::pair(r.id, first);
   }
   return {};
 }

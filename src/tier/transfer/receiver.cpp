@@ -188,7 +188,10 @@ Status check(const HandoverReceiverOptions& o) {
     if (r.is < r.first || r.is > r.last)
       return fail(Errc::invalid_argument, "HandoverReceiver::create: {} is {}, expected {} .. {}",
                   r.name, r.is, r.first, r.last);
-  return {};
+  if ((o.executor.parallel_for == nullptr) == (o.executor.concurrency == nullptr)) return {};
+  return fail(Errc::invalid_argument,
+              "HandoverReceiver::create: executor has no {}, expected both functions or none",
+              o.executor.parallel_for == nullptr ? "parallel_for" : "concurrency");
 }
 
 }  // namespace
@@ -237,6 +240,7 @@ HandoverReceiver::~HandoverReceiver() {
 }
 
 void HandoverReceiver::poll(int64_t now_ms) noexcept {
+  if (state_ == nullptr) return;
   state_->now_ms = std::max(state_->now_ms, now_ms);
   try {
     state_->poll();
@@ -246,6 +250,7 @@ void HandoverReceiver::poll(int64_t now_ms) noexcept {
 }
 
 size_t HandoverReceiver::take(std::span<ReceivedSequence> sequences) noexcept {
+  if (state_ == nullptr || sequences.data() == nullptr) return 0;
   const size_t count = std::min(sequences.size(), state_->received.size());
   for (ReceivedSequence& sequence : sequences.first(count)) {
     sequence = std::move(state_->received.front());
@@ -255,6 +260,7 @@ size_t HandoverReceiver::take(std::span<ReceivedSequence> sequences) noexcept {
 }
 
 size_t HandoverReceiver::arriving(std::span<ArrivingSequence> sequences) const noexcept {
+  if (state_ == nullptr || sequences.data() == nullptr) return 0;
   size_t count = 0;
   for (const auto& [request, sequence] : state_->sequences) {
     if (count == sequences.size()) break;
@@ -268,6 +274,7 @@ size_t HandoverReceiver::arriving(std::span<ArrivingSequence> sequences) const n
 }
 
 void HandoverReceiver::cancel(uint64_t request) noexcept {
+  if (state_ == nullptr) return;
   try {
     state_->fail_sequence(request, AbortCode::cancelled,
                           fail(Errc::io, "cancelled by the receiver"));
@@ -277,6 +284,7 @@ void HandoverReceiver::cancel(uint64_t request) noexcept {
 }
 
 HandoverReceiverFigures HandoverReceiver::figures() const noexcept {
+  if (state_ == nullptr) return {};
   HandoverReceiverFigures figures = state_->figures;
   figures.handovers = std::ssize(state_->parts);
   figures.sequences = std::ssize(state_->sequences);
@@ -288,6 +296,8 @@ HandoverReceiverFigures HandoverReceiver::figures() const noexcept {
   return figures;
 }
 
-Status HandoverReceiver::last_fault() const noexcept { return state_->fault; }
+Status HandoverReceiver::last_fault() const noexcept {
+  return state_ == nullptr ? Status() : state_->fault;
+}
 
 }  // namespace folio::inline v1

@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "tier/checks.h"
+
 namespace folio::inline v1 {
 
 using namespace tier;
@@ -14,6 +16,29 @@ namespace {
 
 Status no_memory(const char* call) {
   return fail(Errc::out_of_memory, "HandoverSender::{}: no memory", call);
+}
+
+/// What the receiver's pool would refuse whatever it is.
+Status check_options(std::span<const TokenId> prompt, const SequenceOptions& of) {
+  const char* const call = "HandoverSender::begin";
+  if (Status s = check_memory(call, "salt", of.salt.data(), of.salt.size()); !s.is_ok()) return s;
+  if (of.salt.size() > PagePool::max_salt_bytes)
+    return fail(Errc::invalid_argument, "{}: salt has {} bytes, expected at most {}", call,
+                of.salt.size(), PagePool::max_salt_bytes);
+  if (Status s = check_memory(call, "spans", of.spans.data(), of.spans.size()); !s.is_ok())
+    return s;
+  int64_t end = 0;
+  for (size_t i = 0; i < of.spans.size(); ++i) {
+    const ContentSpan& span = of.spans[i];
+    if (span.offset < end || span.length < 1 ||
+        int64_t{span.offset} + span.length > std::ssize(prompt))
+      return fail(Errc::invalid_argument,
+                  "{}: spans[{}] has {} tokens from {} on, expected at least 1 within {} .. {} "
+                  "(behind the span before it, within the prompt)",
+                  call, i, span.length, span.offset, end, prompt.size());
+    end = int64_t{span.offset} + span.length;
+  }
+  return {};
 }
 
 }  // namespace
@@ -109,6 +134,7 @@ Result<HandoverId> HandoverSender::State::begin(PeerId peer, uint64_t request, S
                 "HandoverSender::begin: prompt has {} tokens, expected 1 or more, at least the {} "
                 "of the sequence",
                 prompt.size(), *length);
+  if (Status s = check_options(prompt, of); !s.is_ok()) return s;
   if (handovers.size() >= options.max_handovers)
     return fail(Errc::busy, "HandoverSender::begin: {} handovers have not ended (max_handovers)",
                 handovers.size());
@@ -179,6 +205,7 @@ HandoverSender::~HandoverSender() {
 Result<HandoverId> HandoverSender::begin(PeerId peer, uint64_t request, SequenceId sequence,
                                          std::span<const TokenId> prompt,
                                          const SequenceOptions& options) noexcept {
+  if (state_ == nullptr) return moved_from("HandoverSender::begin");
   try {
     return state_->begin(peer, request, sequence, prompt, options);
   } catch (const std::bad_alloc&) {
@@ -203,6 +230,7 @@ Status no_such_layer(const char* call, int32_t layer, size_t layers) {
 
 Status HandoverSender::push(HandoverId id, int32_t layer, int32_t first_token,
                             int32_t count) noexcept {
+  if (state_ == nullptr) return moved_from("HandoverSender::push");
   State::Outgoing* const h = state_->find(id);
   if (h == nullptr) return has_ended("push", id);
   if (layer < 0 || layer >= std::ssize(h->ready))
@@ -220,6 +248,7 @@ Status HandoverSender::push(HandoverId id, int32_t layer, int32_t first_token,
 }
 
 Status HandoverSender::push_layer(HandoverId id, int32_t layer) noexcept {
+  if (state_ == nullptr) return moved_from("HandoverSender::push_layer");
   const State::Outgoing* const h = state_->find(id);
   if (h == nullptr) return has_ended("push_layer", id);
   if (layer < 0 || layer >= std::ssize(h->ready))
@@ -229,11 +258,12 @@ Status HandoverSender::push_layer(HandoverId id, int32_t layer) noexcept {
 }
 
 Status HandoverSender::finish(HandoverId id, std::span<const TokenId> output) noexcept {
+  if (state_ == nullptr) return moved_from("HandoverSender::finish");
   State::Outgoing* const h = state_->find(id);
   if (h == nullptr) return has_ended("finish", id);
-  if (output.data() == nullptr && !output.empty())
-    return fail(Errc::invalid_argument,
-                "HandoverSender::finish: output is null, expected {} tokens", output.size());
+  if (Status s = check_memory("HandoverSender::finish", "output", output.data(), output.size());
+      !s.is_ok())
+    return s;
   if (h->is_finished)
     return fail(Errc::invalid_argument,
                 "HandoverSender::finish: handover {} has been finished, expected one that has not",
@@ -253,12 +283,14 @@ Status HandoverSender::finish(HandoverId id, std::span<const TokenId> output) no
 }
 
 void HandoverSender::cancel(HandoverId id) noexcept {
+  if (state_ == nullptr) return;
   if (State::Outgoing* const h = state_->find(id); h != nullptr)
     state_->end(id.value, *h, HandoverOutcome::cancelled,
                 fail(Errc::io, "HandoverSender: cancelled by the sender"));
 }
 
 void HandoverSender::poll(int64_t now_ms) noexcept {
+  if (state_ == nullptr) return;
   state_->now_ms = std::max(state_->now_ms, now_ms);
   if (!std::exchange(state_->is_timed, true))  // what began before could not know the time
     for (auto& [id, h] : state_->handovers) h.heard_ms = state_->now_ms;
@@ -269,6 +301,7 @@ void HandoverSender::poll(int64_t now_ms) noexcept {
 }
 
 size_t HandoverSender::take_ends(std::span<HandoverEnd> ends) noexcept {
+  if (state_ == nullptr || ends.data() == nullptr) return 0;
   const size_t count = std::min(ends.size(), state_->ends.size());
   for (HandoverEnd& end : ends.first(count)) {
     end = std::move(state_->ends.front());
@@ -278,6 +311,7 @@ size_t HandoverSender::take_ends(std::span<HandoverEnd> ends) noexcept {
 }
 
 HandoverSenderFigures HandoverSender::figures() const noexcept {
+  if (state_ == nullptr) return {};
   HandoverSenderFigures figures = state_->figures;
   figures.handovers = std::ssize(state_->handovers);
   figures.posts = std::ssize(state_->posts);

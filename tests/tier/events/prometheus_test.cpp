@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <limits>
 #include <string>
 
 namespace folio::test {
@@ -64,11 +65,24 @@ TEST(Prometheus, refuses_labels_that_cannot_be) {
     EXPECT_EQ(refused.code(), Errc::invalid_argument);
     return std::string(refused.message());
   };
-  EXPECT_THAT(refusal("a", {}), HasSubstr("the label of tier 1 has 0 bytes"));
-  EXPECT_THAT(refusal(std::string(65, 'x'), "b"), HasSubstr("the label of tier 0 has 65 bytes"));
+  EXPECT_THAT(refusal("a", {}), HasSubstr("tiers[1].tier has 0 bytes"));
+  EXPECT_THAT(refusal(std::string(65, 'x'), "b"), HasSubstr("tiers[0].tier has 65 bytes"));
   EXPECT_THAT(refusal("a\nb", "b"), HasSubstr("printable"));
   EXPECT_THAT(refusal("\xff", "b"), HasSubstr("printable"));
   EXPECT_THAT(refusal("a", "a"), HasSubstr("tiers 0 and 1 are both a"));
+  EXPECT_THAT(refusal("a", {static_cast<const char*>(nullptr), 3}), HasSubstr("tiers[1].tier has"));
+  const std::span<const TierReading> nowhere(static_cast<const TierReading*>(nullptr), 3);
+  EXPECT_THAT(std::string(prometheus_text({.tiers = nowhere}).error().message()),
+              HasSubstr("prometheus_text: tiers is null, expected memory of size 3"));
+}
+
+TEST(Prometheus, says_counts_that_nobody_has) {
+  TierCounters counters;
+  counters.loaded_pages = counters.load_latency.counts[3] = -5;
+  counters.loaded_bytes = counters.load_latency.sum_us = std::numeric_limits<int64_t>::min();
+  counters.store_latency.counts[21] = counters.store_bytes = std::numeric_limits<int64_t>::max();
+  const TierReading tiers[] = {{"a", &counters}};
+  EXPECT_THAT(prometheus_text({.tiers = tiers}).value(), HasSubstr("folio_tier_load_bytes_total"));
 }
 
 }  // namespace

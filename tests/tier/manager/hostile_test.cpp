@@ -67,6 +67,46 @@ TEST_F(CacheManagerRefusals, name_the_pool_the_names_and_the_planes) {
   EXPECT_THAT(refusal(o), HasSubstr("moved from"));
 }
 
+TEST_F(CacheManagerRefusals, name_what_the_pool_lacks) {
+  const auto refusal_with = [&](const PoolOptions& options) {
+    PagePool pool = std::move(PagePool::create(options)).value();
+    CacheManagerOptions o = good();
+    o.pool = &pool;
+    return refusal(o);
+  };
+  EXPECT_THAT(refusal_with({.num_pages = 4, .page_size = 4, .max_io_pins = 4}),
+              HasSubstr("pool is one without names"));
+  EXPECT_THAT(
+      refusal_with({.num_pages = 4, .page_size = 4, .prefix_reuse = false, .max_io_pins = 4}),
+      HasSubstr("pool is one without names"));
+  EXPECT_THAT(refusal_with({.num_pages = 4, .page_size = 4, .name = engine_.names()}),
+              HasSubstr("pool is one whose max_io_pins is 0"));
+  CacheManagerOptions o = good();
+  o.name.context = nullptr;
+  EXPECT_THAT(refusal(o), HasSubstr("name is another than the pool's"));
+  o = good();
+  o.name.function = [](void*, const PageContent&, PageName*) noexcept { return Status(); };
+  EXPECT_THAT(refusal(o), HasSubstr("name is another than the pool's"));
+}
+
+TEST_F(CacheManagerRefusals, name_planes_without_memory_of_their_own) {
+  std::vector<KVPlanes> planes(engine_.planes().begin(), engine_.planes().end());
+  CacheManagerOptions o = good();
+  o.planes = planes;
+  planes[1].key.data = nullptr;
+  EXPECT_THAT(refusal(o), HasSubstr("planes[1] have no page 3"));
+  planes[1] = planes[0];
+  EXPECT_THAT(refusal(o), HasSubstr("page 0 of planes[0] and page 0 of planes[1] share bytes"));
+  planes[1] = engine_.planes()[1];
+  planes[2].key.data = static_cast<std::byte*>(planes[1].value.data) + 4;
+  EXPECT_THAT(refusal(o), HasSubstr("page 0 of planes[1] and page 0 of planes[2] share bytes"));
+  planes[2] = engine_.planes()[2];
+  planes[0].key.page_stride_bytes += 4;
+  EXPECT_THAT(refusal(o), HasSubstr("planes[0]"));
+  planes[0] = engine_.planes()[0];
+  EXPECT_TRUE(CacheManager::create(o)) << "layers lie in one another, page by page";
+}
+
 TEST_F(CacheManagerRefusals, name_numbers_that_are_out_of_range) {
   for (const int64_t ms : {int64_t{-1}, most, std::numeric_limits<int64_t>::min()}) {
     CacheManagerOptions o = good();
@@ -87,6 +127,9 @@ TEST_F(CacheManagerRefusals, name_numbers_that_are_out_of_range) {
   CacheManagerOptions o = good();
   o.load_order = static_cast<LoadOrder>(7);
   EXPECT_THAT(refusal(o), HasSubstr("load_order is none of LoadOrder"));
+  o = good();
+  o.clock.context = this;
+  EXPECT_THAT(refusal(o), HasSubstr("clock.now_us is null"));
 }
 
 TEST_F(CacheManagerRefusals, name_what_is_wrong_with_a_tier) {
@@ -118,8 +161,9 @@ TEST(CacheManager, that_was_moved_from_refuses_every_call) {
   CacheManager& moved = engine.manager();
   const TokenId tokens[] = {1, 2};
   EXPECT_THAT(std::string(moved.admit(tokens).error().message()),
-              HasSubstr("CacheManager::admit: the manager was moved from"));
+              HasSubstr("CacheManager::admit: the object was moved from"));
   EXPECT_EQ(moved.prefetch(tokens).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(moved.resume(id, tokens).error().code(), Errc::invalid_argument);
   EXPECT_EQ(moved.commit(id, tokens).code(), Errc::invalid_argument);
   EXPECT_EQ(moved.cancel_load(id).code(), Errc::invalid_argument);
   EXPECT_EQ(moved.preempt(id).code(), Errc::invalid_argument);
@@ -150,6 +194,7 @@ TEST(CacheManager, refuses_ids_that_are_no_sequences_and_bad_prompts) {
     EXPECT_EQ(manager.cancel_load(id).code(), Errc::invalid_argument);
     EXPECT_EQ(manager.preempt(id).code(), Errc::invalid_argument);
     EXPECT_EQ(manager.release(id).code(), Errc::invalid_argument);
+    EXPECT_EQ(manager.resume(id, tokens).error().code(), Errc::invalid_argument);
     EXPECT_EQ(manager.load_state(id), LoadState::none);
     EXPECT_EQ(manager.layers_ready(id), 0);
   }
@@ -160,14 +205,25 @@ TEST(CacheManager, refuses_ids_that_are_no_sequences_and_bad_prompts) {
   const std::string salt(1000, 'x');
   EXPECT_EQ(manager.admit(tokens, {.salt = salt}).error().code(), Errc::invalid_argument);
   EXPECT_EQ(manager.prefetch(tokens, {.salt = salt}).error().code(), Errc::invalid_argument);
+  const SequenceOptions nowhere[] = {{.salt = {static_cast<const char*>(nullptr), 3}},
+                                     {.spans = {static_cast<const ContentSpan*>(nullptr), 3}}};
+  for (const SequenceOptions& options : nowhere) {
+    EXPECT_EQ(manager.admit(tokens, options).error().code(), Errc::invalid_argument);
+    EXPECT_EQ(manager.prefetch(tokens, options).error().code(), Errc::invalid_argument);
+  }
   EXPECT_THAT(std::string(manager.counters(1).error().message()),
               HasSubstr("tier is 1, expected 0 .. 0"));
+  EXPECT_FALSE(manager.counters(std::numeric_limits<size_t>::max()));
   ASSERT_NE(engine.admit(count_from(0, 5)), nullptr);
   EXPECT_EQ(manager.commit(engine.id(0), count_from(0, 1000)).code(), Errc::invalid_argument)
       << "no room was reserved";
   EXPECT_EQ(manager.commit(engine.id(0), {static_cast<const TokenId*>(nullptr), 3}).code(),
             Errc::invalid_argument);
   EXPECT_EQ(manager.commit(engine.id(0), tokens, static_cast<Merge>(9)).code(),
+            Errc::invalid_argument);
+  engine.preempt(0);
+  EXPECT_EQ(manager.resume(engine.id(0), {}).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(manager.resume(engine.id(0), {static_cast<const TokenId*>(nullptr), 3}).error().code(),
             Errc::invalid_argument);
   engine.finish();
 }
@@ -203,6 +259,53 @@ TEST(CacheManager, survives_an_engine_that_goes_round_it) {
     engine.pool().clear().or_throw();
   }
   engine.finish();
+}
+
+TEST(CacheManager, bears_a_clock_that_jumps_to_either_end_of_time) {
+  ManualTier tier;
+  ManualClock clock;
+  PatternEngine engine(
+      {.num_pages = 24,
+       .tiers = {{.tier = &tier, .faults_to_rest = 1, .longest_rest_ms = int64_t{1} << 40}},
+       .manager = {.load_deadline_ms = int64_t{1} << 40,
+                   .store_deadline_ms = int64_t{1} << 40,
+                   .clock = clock.clock()}});
+  tier.ends_at_once = false;
+  for (const int64_t us : {std::numeric_limits<int64_t>::min(), most, int64_t{-1}, most}) {
+    for (const TierOutcome outcome : {TierOutcome::done, TierOutcome::failed}) {
+      clock.us = us;
+      tier.load_outcome = tier.store_outcome = outcome;
+      ASSERT_NE(engine.admit(count_from(0, 21)), nullptr);
+      engine.manager().poll();
+      clock.us = us == most ? std::numeric_limits<int64_t>::min() : most;
+      while (!tier.pending.empty()) tier.end();
+      engine.settle();
+      ASSERT_TRUE(engine.compute(0));
+      engine.release(0);
+      while (!tier.pending.empty()) tier.end();
+      engine.settle();
+      engine.check();
+    }
+  }
+  const TierCounters counters = engine.manager().counters(0).value();
+  EXPECT_GT(counters.load_latency.count + counters.store_latency.count, 2);
+  EXPECT_GE(counters.load_latency.sum_us, 0);
+  EXPECT_GE(counters.store_latency.sum_us, 0);
+  tier.ends_at_once = true;
+  engine.finish();
+}
+
+TEST(CacheManager, has_names_and_bounds_for_whatever_it_is_asked) {
+  for (const int refusal : {num_load_refusals, 255})
+    EXPECT_STREQ(name(static_cast<LoadRefusal>(refusal)), "not a refusal");
+  for (const int refusal : {num_store_refusals, 255})
+    EXPECT_STREQ(name(static_cast<StoreRefusal>(refusal)), "not a refusal");
+  constexpr int last = LatencyHistogram::num_buckets - 1;
+  EXPECT_EQ(LatencyHistogram::bound_us(-1), 0);
+  EXPECT_EQ(LatencyHistogram::bound_us(std::numeric_limits<int>::min()), 0);
+  EXPECT_EQ(LatencyHistogram::bound_us(last - 1), int64_t{8} << (last - 1));
+  for (const int bucket : {last, 64, std::numeric_limits<int>::max()})
+    EXPECT_EQ(LatencyHistogram::bound_us(bucket), most);
 }
 
 TEST(CacheManager, reads_no_options_of_hits_that_it_cannot_reach) {

@@ -170,7 +170,7 @@ TEST(PeerTier, refuses_what_cannot_be) {
   EXPECT_FALSE(PageServer::create(nullptr, {.max_bytes = 10, .page_bytes = 10}));
   const auto server =
       PageServer::create(transport.get(), {.max_bytes = 10, .page_bytes = 10}).value();
-  EXPECT_THAT(server->put(name_of(1), {}).message(), HasSubstr("the page has 0 bytes"));
+  EXPECT_THAT(server->put(name_of(1), {}).message(), HasSubstr("page 0 has no extents"));
   const auto address = server->address().value();
   const TierOptions options{.max_bytes = 1};
   EXPECT_FALSE(make_peer_tier(nullptr, address, options));

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "folio/tier/transports.h"
+#include "tier/checks.h"
 #include "tier/peer/booked_transport.h"
 
 namespace folio::inline v1::tier {
@@ -175,6 +176,11 @@ namespace folio::inline v1 {
 Result<std::unique_ptr<Transport>> make_nixl_transport(const TransportOptions& options,
                                                        const NixlOptions& nixl) noexcept {
   if (Status s = tier::check_options(options); !s.is_ok()) return s;
+  const auto check = [](const char* argument, std::string_view text) {
+    return tier::check_text("make_nixl_transport", argument, text);
+  };
+  if (Status s = check("library", nixl.library); !s.is_ok()) return s;
+  if (Status s = check("transports", nixl.transports); !s.is_ok()) return s;
   if (nixl.transports.find(',') != std::string_view::npos || nixl.transports.empty())
     return fail(Errc::invalid_argument,
                 "make_nixl_transport: transports is \"{}\", expected one of UCX's names",

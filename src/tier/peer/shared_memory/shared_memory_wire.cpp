@@ -225,6 +225,10 @@ namespace folio::inline v1 {
 Result<std::unique_ptr<Transport>> make_shared_memory_transport(
     const TransportOptions& options, const SharedMemoryOptions& memory) noexcept {
   if (Status s = tier::check_options(options); !s.is_ok()) return s;
+  if (memory.access > ReadAccess::same_user)
+    return fail(Errc::invalid_argument,
+                "make_shared_memory_transport: access is {}, expected as_system_says or same_user",
+                static_cast<int>(memory.access));
   const auto id = tier::random_end_id();
   if (!id) return id.error();
   try {

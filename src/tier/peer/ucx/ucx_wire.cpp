@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "folio/tier/transports.h"
+#include "tier/checks.h"
 #include "tier/peer/booked_transport.h"
 #include "tier/peer/bytes.h"
 
@@ -195,6 +196,8 @@ namespace folio::inline v1 {
 Result<std::unique_ptr<Transport>> make_ucx_transport(const TransportOptions& options,
                                                       const UcxOptions& ucx) noexcept {
   if (Status s = tier::check_options(options); !s.is_ok()) return s;
+  if (Status s = tier::check_text("make_ucx_transport", "transports", ucx.transports); !s.is_ok())
+    return s;
   const auto id = tier::random_end_id();
   if (!id) return id.error();
   const auto library = tier::load_ucx();
