@@ -7,6 +7,7 @@
 
 #include "tier/checks.h"
 #include "tier/device/staged_medium.h"
+#include "tier/file_size_signal.h"
 #include "tier/payload.h"
 
 namespace folio::inline v1::tier {
@@ -64,6 +65,7 @@ void QueuedTier::take(std::vector<Pages::iterator>& taken) noexcept {
 }
 
 void QueuedTier::work() noexcept {
+  hold_back_file_size_signal();
   std::vector<Pages::iterator> taken;
   std::vector<Job*> jobs;
   taken.reserve(most_taken());
