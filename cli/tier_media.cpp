@@ -16,10 +16,6 @@
 namespace folio::cli {
 namespace {
 
-// What lies beside a payload.
-constexpr int64_t header_bytes = 128;
-constexpr int64_t disk_header_bytes = 184;
-constexpr int64_t disk_block_bytes = 4096;
 constexpr int64_t least_segment_bytes = int64_t{1} << 20;
 constexpr int64_t usual_segment_bytes = int64_t{256} << 20;
 // A segment goes as a whole: more of them follow the order of use more closely.
@@ -64,7 +60,7 @@ Result<MadeTier> make_host(const TierChoice& choice, int64_t page_bytes, int64_t
                            const Digest256& fingerprint) {
   const auto pages = pages_of("--host-bytes", choice.host_bytes, page_bytes, 1, "one page");
   if (!pages) return pages.error();
-  const int64_t record = choice.payload_bytes + header_bytes;
+  const int64_t record = host_record_bytes(choice.payload_bytes).value();
   if (*pages > most_bytes / record)
     return too_many("--host-bytes", choice.host_bytes, *pages, choice);
   auto tier = make_host_tier(options_of(*pages * record, queued, fingerprint));
@@ -74,10 +70,8 @@ Result<MadeTier> make_host(const TierChoice& choice, int64_t page_bytes, int64_t
 
 Result<MadeTier> make_disk(const TierChoice& choice, int64_t page_bytes, int64_t queued,
                            const Digest256& fingerprint) {
-  const int64_t record = (choice.payload_bytes + disk_header_bytes + disk_block_bytes - 1) /
-                         disk_block_bytes * disk_block_bytes;
-  const int64_t least_segment = std::max(
-      least_segment_bytes, (record + disk_block_bytes) / disk_block_bytes * disk_block_bytes);
+  const int64_t record = disk_record_bytes(choice.payload_bytes).value();
+  const int64_t least_segment = std::max(least_segment_bytes, record);
   const auto pages = pages_of("--disk-bytes", choice.disk_bytes, page_bytes,
                               (2 * least_segment + record - 1) / record,
                               "two files' worth of payloads, each of at least 1 MiB and one page");
@@ -113,7 +107,7 @@ Status check_answers(Tier& tier, int64_t payload_bytes) {
 /// stored.
 Result<MadeTier> make_redis(const TierChoice& choice, int64_t page_bytes, int64_t queued,
                             const Digest256& fingerprint) {
-  const int64_t record = choice.payload_bytes + header_bytes;
+  const int64_t record = redis_record_bytes(choice.payload_bytes).value();
   Result<int64_t> pages = int64_t{0};
   if (choice.redis_bytes != 0)
     pages = pages_of("--redis-bytes", choice.redis_bytes, page_bytes, 1, "one page");

@@ -40,6 +40,19 @@ std::string losses(const OneTier& tier) {
   return text.empty() ? "none" : text;
 }
 
+/// "2 of loads (late), 1 of stores (failed)"; empty where there were none
+std::string rests(const OneTier& tier) {
+  std::string text;
+  const auto add = [&](const char* what, const ReasonCounts& begun) {
+    for (const auto& [reason, count] : begun)
+      if (count != 0)
+        text += fmt::format("{}{} of {} ({})", text.empty() ? "" : ", ", count, what, reason);
+  };
+  add("loads", tier.load_rests);
+  add("stores", tier.store_rests);
+  return text;
+}
+
 std::string times(const std::vector<double>& seconds) {
   return fmt::format("{}: p50 {}, p99 {}, {} in all", seconds.size(),
                      duration(quantile(seconds, 0.5)), duration(quantile(seconds, 0.99)),
@@ -68,6 +81,8 @@ ordered_json json_of(const OneTier& tier, const char* name, int64_t tokens, int6
   j["store_outcomes"] = by_reason(tier.store_outcomes);
   j["not_loaded"] = by_reason(tier.not_loaded);
   j["not_stored"] = by_reason(tier.not_stored);
+  j["load_rests"] = by_reason(tier.load_rests);
+  j["store_rests"] = by_reason(tier.store_rests);
   j["last_fault"] = tier.last_fault;
   j["model_bytes_stored"] = tier.stored_pages * page_bytes;
   j["model_bytes_loaded"] = tier.loaded_pages * page_bytes;
@@ -126,6 +141,7 @@ std::string summary_of(const ReplayOptions& options, const TieredFigures& f) {
     if (!tier.modelled_seconds.empty())
       line("", fmt::format("loads of the model's pages at {:g} GB/s, modelled, {}",
                            options.tiers.gbytes_per_second[t], times(tier.modelled_seconds)));
+    if (const std::string rested = rests(tier); !rested.empty()) line("", "rests: " + rested);
     if (!tier.last_fault.empty()) line("", "last fault: " + tier.last_fault);
   }
   line("manager", fmt::format("{} pages asked for, {} found, {} loaded, {} lost; {} handed to "

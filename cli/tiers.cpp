@@ -283,6 +283,8 @@ TieredFigures Pages::figures() const {
                         .store_outcomes = named<TierOutcome>(counters.store_outcomes),
                         .not_loaded = named<LoadRefusal>(counters.not_loaded),
                         .not_stored = named<StoreRefusal>(counters.not_stored),
+                        .load_rests = named<RestReason>(counters.load_rests.begun),
+                        .store_rests = named<RestReason>(counters.store_rests.begun),
                         .last_fault = fault.is_ok() ? "" : std::string(fault.message()),
                         .load_seconds = below.load_seconds,
                         .modelled_seconds = below.modelled_seconds};

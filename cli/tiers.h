@@ -58,6 +58,7 @@ struct OneTier {
   int64_t stored_bytes = 0, loaded_bytes = 0;  ///< of payloads
   ReasonCounts load_outcomes, store_outcomes;  ///< what is not done is lost
   ReasonCounts not_loaded, not_stored;         ///< what was not begun
+  ReasonCounts load_rests, store_rests;        ///< times that there were none for a while
   std::string last_fault;                      ///< empty: none
   std::vector<double> load_seconds;  ///< of each load: from the admission until it was over
   std::vector<double> modelled_seconds;

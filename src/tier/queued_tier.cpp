@@ -8,6 +8,7 @@
 
 #include "tier/checks.h"
 #include "tier/device/staged_medium.h"
+#include "tier/file_size_signal.h"
 #include "tier/payload.h"
 
 namespace folio::inline v1::tier {
@@ -65,6 +66,7 @@ void QueuedTier::take(std::vector<Pages::iterator>& taken) noexcept {
 }
 
 void QueuedTier::work() noexcept {
+  hold_back_file_size_signal();
   std::vector<Pages::iterator> taken;
   std::vector<Job*> jobs;
   taken.reserve(most_taken());

@@ -5,6 +5,7 @@ DAMAGED is the tool with a bit of each load changed.
 """
 
 import os
+import pathlib
 import random
 import sys
 import tempfile
@@ -32,6 +33,12 @@ def counts_of(figures):
             {name: tiers[name] for name in COUNTS}, [{name: tier[name] for name in COUNTS_OF_TIER} for tier in tiers["below"]]]
 
 
+def all_may_enter(*paths):
+    """Whether any user comes to these."""
+    folders = {folder for path in paths for folder in pathlib.Path(path).resolve().parents}
+    return all(folder.stat().st_mode & 0o001 for folder in folders)
+
+
 class Tiers(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -40,8 +47,8 @@ class Tiers(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder.name, name)
 
-    def replay(self, trace, *options, code=0, tool_path=None):
-        outcome = tool.replay(tool_path or TOOL, trace, *options)
+    def replay(self, trace, *options, code=0, tool_path=None, **how):
+        outcome = tool.replay(tool_path or TOOL, trace, *options, **how)
         if "this build has no tiers" in outcome.err:
             self.skipTest(outcome.err)
         self.assertFalse(outcome.crashed(), outcome.err)
@@ -141,6 +148,34 @@ class Tiers(unittest.TestCase):
         # Another payload is another engine's page.
         third = self.replay(SHIPPED_TRACE, *options, "--payload-bytes", 2048).figures["tiers"]
         self.assertEqual(third["computed_tokens"], first["computed_tokens"])
+
+    def test_a_directory_that_cannot_be_written_is_found_again(self):
+        options = (*BLOCKS, "--pages", 300, "--disk", self.path("disk"), "--disk-bytes", ENDLESS)
+        self.replay(SHIPPED_TRACE, *options, "--limit", SOME)
+        options = (*options, "--limit", 2 * SOME)
+        expected = self.replay(SHIPPED_TRACE, *options, "--store", "none").figures["tiers"]
+        os.chmod(self.folder.name, 0o777)
+        os.chmod(self.path("disk"), 0o555)
+        nobody = 65534 if os.geteuid() == 0 else None  # root may write everything
+        if nobody is not None and (os.stat(TOOL).st_mode & 0o005 == 0 or not all_may_enter(TOOL, SHIPPED_TRACE, self.folder.name)):
+            self.skipTest("root's, and no other user comes to the tool")
+        tiers = self.replay(SHIPPED_TRACE, *options, user=nobody, json_path=self.path("figures.json")).figures["tiers"]
+        disk = tiers["below"][0]
+        self.assertGreater(disk["hit_tokens"], 0)
+        self.assertEqual(disk["hit_tokens"], expected["below"][0]["hit_tokens"])
+        self.assertGreater(disk["store_outcomes"]["failed"], 0)
+        self.assertGreater(disk["store_rests"]["failed"], 0)
+        self.assertEqual(set(disk["load_rests"].values()), {0})
+        self.assertIn("is read-only", disk["last_fault"])
+
+    def test_a_directory_has_room_for_as_many_pages_as_it_was_given_whatever_their_payloads(self):
+        pages = 4096
+        for payload in (3888, 3904):  # a block, or two
+            options = ("--limit", 40, "--pages", 9000, "--sequential", "--disk", self.path(str(payload)), "--payload-bytes", payload)
+            disk = self.replay(SHIPPED_TRACE, *options, "--disk-bytes", pages * PAGE_BYTES).figures["tiers"]["below"][0]
+            self.assertGreater(disk["stored_pages"], 2 * pages, payload)
+            self.assertGreater(disk["pages"], 3 * pages // 4, payload)  # files go as a whole
+            self.assertLessEqual(disk["pages"], pages, payload)
 
     def test_damaged_files_are_misses(self):
         options = (*BLOCKS, "--limit", SOME, "--pages", 300, "--disk", self.path("disk"), "--disk-bytes", ENDLESS)

@@ -24,14 +24,14 @@ class Outcome:
         return self.code < 0 or self.code in DEADLY_SIGNALS_AND_SANITIZERS or "Sanitizer" in self.err or "runtime error" in self.err
 
 
-def replay(tool, trace, *options, json_path=None):
-    """Runs the tool; figures is the JSON it wrote, or None."""
+def replay(tool, trace, *options, json_path=None, user=None):
+    """Runs the tool, as another user if one is given; figures is the JSON it wrote, or None."""
     with tempfile.TemporaryDirectory() as folder:
         path = json_path or os.path.join(folder, "figures.json")
         command = [tool, "replay", str(trace), "--quiet", "--json", path, *map(str, options)]
         # Waiting threads sleep: where other tests want the cores too, spinning ones cost far more than the tiny steps of a test.
         environment = dict(os.environ, OMP_WAIT_POLICY="passive")
-        done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False, env=environment, user=user)
         figures = None
         if done.returncode in (0, 1) and os.path.isfile(path) and os.path.getsize(path) > 0:
             with open(path, encoding="utf-8") as file:

@@ -28,8 +28,9 @@
 /// `page_extents` of that layer's planes alone: who else gives or takes pages of these names has to
 /// do the same.
 ///
-/// No call waits for a tier. What a tier does wrong is a miss, counted with its reason; one that
-/// fails several calls in a row is left alone for a while, which doubles.
+/// No call waits for a tier. What a tier does wrong is a miss, counted with its reason. A tier of
+/// which several loads in a row fail is neither asked nor loaded from for a while, which doubles:
+/// its loads *rest*. So do stores, by themselves: what cannot be written is read all the while.
 ///
 /// Memory:        pool, tiers, the planes' memory and the name function outlive the manager, and
 ///                stay where they are. It is the only one to poll the tiers.
@@ -66,8 +67,10 @@ struct TierOfCache {
   bool promotes = false;
   /// of pages that wait to be stored or are being stored: so much of the pool is held for that
   int64_t max_store_bytes = int64_t{256} << 20;
-  int32_t faults_to_rest = 4;        ///< calls in a row that fail or are late, >= 1
-  int64_t first_rest_ms = 100;       ///< doubles each time, until a call succeeds; >= 1
+  /// Loads in a row that fail or are late, or stores in a row, >= 1; then there are no more of them
+  /// for a while, but still of the others
+  int32_t faults_to_rest = 4;
+  int64_t first_rest_ms = 100;       ///< doubles each time, until one of them succeeds; >= 1
   int64_t longest_rest_ms = 60'000;  ///< >= first_rest_ms
 };
 
@@ -114,7 +117,7 @@ struct CacheManagerFigures {
 
 /// Why pages that a tier has are not loaded, or a tier is not asked.
 enum class LoadRefusal : uint8_t {
-  resting = 0,    ///< it has failed, and is left alone for a while: pages that it was not asked for
+  resting = 0,    ///< loads have failed, and there are none for a while: pages not asked for
   few_pages = 1,  ///< fewer than CacheManagerOptions::min_load_pages
   no_room = 2,    ///< the pool has no page for them
   no_pin = 3,     ///< PoolOptions::max_io_pins transfers are under way
@@ -126,7 +129,7 @@ FOLIO_EXPORT const char* name(LoadRefusal refusal) noexcept;
 
 /// Why full pages are not stored.
 enum class StoreRefusal : uint8_t {
-  resting = 0,    ///< as LoadRefusal's
+  resting = 0,    ///< stores have failed, and there are none for a while
   budget = 1,     ///< TierOfCache::max_store_bytes are waiting or under way
   no_pin = 2,     ///< PoolOptions::max_io_pins transfers are under way
   failed = 3,     ///< the tier refused the call
@@ -135,6 +138,23 @@ enum class StoreRefusal : uint8_t {
 };
 inline constexpr int num_store_refusals = 6;
 FOLIO_EXPORT const char* name(StoreRefusal refusal) noexcept;
+
+/// Why a tier's loads, or its stores, rest.
+enum class RestReason : uint8_t {
+  failed = 0,   ///< pages ended as failed; `Tier::last_fault` may say how
+  late = 1,     ///< a deadline passed
+  refused = 2,  ///< the tier took no call
+};
+inline constexpr int num_rest_reasons = 3;
+FOLIO_EXPORT const char* name(RestReason reason) noexcept;
+
+/// Of a tier's loads, or of its stores.
+struct TierRests {
+  int64_t begun[num_rest_reasons] = {};  ///< by the reason of the fault that was one too many
+  RestReason last_reason = RestReason::failed;  ///< of the last one that has begun, if any has
+  bool is_resting = false;                      ///< now
+  bool operator==(const TierRests&) const = default;
+};
 
 /// Counts of times. Bucket b has those of at most bound_us(b) microseconds that no bucket before it
 /// has; the last one has no bound.
@@ -164,13 +184,12 @@ struct TierCounters {
   int64_t promoted_pages = 0;                      ///< handed over as they came from a slower tier
   int64_t store_outcomes[num_tier_outcomes] = {};  ///< of pages that were handed over
   int64_t not_stored[num_store_refusals] = {};     ///< by StoreRefusal
-  int64_t rests = 0;                               ///< times that it was left alone
+  TierRests load_rests, store_rests;
   // Now
   int64_t loading_pages = 0;
   int64_t waiting_pages = 0;  ///< to be handed over, for the tier's queue is full
   int64_t storing_pages = 0;  ///< handed over
   int64_t store_bytes = 0;    ///< of these two
-  bool is_resting = false;
   // From the call to the end of its last page
   LatencyHistogram load_latency, store_latency;
   bool operator==(const TierCounters&) const = default;

@@ -17,9 +17,15 @@
 /// LoadOrder::extents: records are read by pieces, the first extents of all pages before the second
 /// ones, in steps of 64 KiB of a page; pages of smaller extents have several in a step.
 ///
+/// A device that is full before `max_bytes` are reached is a bound, too: the pages used longest ago
+/// go, a file at a time, and none of them move on, for there is no room for copies.
+///
 /// What is wrong with the directory makes misses: a page that cannot be written ends as failed, or
-/// full where the device is, and so do all stores of the next second, two seconds, .. minute;
-/// `Tier::last_fault` says why. From a read-only directory pages are loaded.
+/// full where the device is and nothing more can go, and so do all stores of the next second, two
+/// seconds, .. minute; `Tier::last_fault` says why. Pages are loaded all the while, and from a
+/// directory that is read-only. A limit of the process (RLIMIT_FSIZE) is such a fault: no signal
+/// reaches the process from the tier's threads. What stands in the directory and is no regular file
+/// with the name of a segment is left alone.
 #pragma once
 
 #include <memory>
@@ -47,5 +53,12 @@ struct DiskOptions {
 /// of another version; io where files cannot be made or read, naming them
 [[nodiscard]] FOLIO_EXPORT Result<std::unique_ptr<Tier>> make_disk_tier(
     std::string_view directory, const TierOptions& options, const DiskOptions& disk = {}) noexcept;
+
+/// What a page of so many bytes takes of a directory: its header, its bytes and its end mark, in
+/// whole blocks of 4 KiB. Files grow by sixteenths of a segment, and a quarter of one is left for
+/// copies: of n pages that fill sixteenths, a tier of n times that and a quarter of `segment_bytes`
+/// keeps all, and one of less does not.
+/// Errors: invalid_argument for page_bytes out of 1 .. 2^40
+[[nodiscard]] FOLIO_EXPORT Result<int64_t> disk_record_bytes(int64_t page_bytes) noexcept;
 
 }  // namespace folio::inline v1

@@ -16,4 +16,8 @@ namespace folio::inline v1 {
 [[nodiscard]] FOLIO_EXPORT Result<std::unique_ptr<Tier>> make_host_tier(
     const TierOptions& options) noexcept;
 
+/// What a page of so many bytes takes of `max_bytes`: with its header. A tier of n times that keeps
+/// n such pages. Errors: invalid_argument for page_bytes out of 1 .. 2^40
+[[nodiscard]] FOLIO_EXPORT Result<int64_t> host_record_bytes(int64_t page_bytes) noexcept;
+
 }  // namespace folio::inline v1

@@ -85,4 +85,8 @@ struct RedisOptions {
 [[nodiscard]] FOLIO_EXPORT Result<std::unique_ptr<Tier>> make_redis_tier(
     std::string_view url, const TierOptions& options, const RedisOptions& redis = {}) noexcept;
 
+/// What a page of so many bytes takes of `max_bytes`: its value, with a header. What the server
+/// takes for it beside that is not in it. Errors: invalid_argument for page_bytes out of 1 .. 2^40
+[[nodiscard]] FOLIO_EXPORT Result<int64_t> redis_record_bytes(int64_t page_bytes) noexcept;
+
 }  // namespace folio::inline v1

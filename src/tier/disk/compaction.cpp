@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tier/disk/contents.h"
+#include "tier/file_size_signal.h"
 
 namespace folio::inline v1 {
 namespace {
@@ -19,11 +20,12 @@ class Compactor {
  public:
   Compactor(tier::Contents& contents, int64_t segment_bytes)
       : contents_(contents), segment_bytes_(segment_bytes) {
-    for (const ContentSegment& segment : contents.segments)
-      next_ = std::max(next_, segment.scan.number + 1);
+    if (!contents.segments.empty())
+      next_ = tier::segment_after(contents.segments.back().scan.number);
   }
 
   Status run() {
+    const tier::FileSizeSignalHeld held;
     done_.bytes_before = contents_.bytes();
     done_.bytes_after = done_.bytes_before;
     std::vector<ContentSegment*> chosen;
@@ -117,7 +119,7 @@ class Compactor {
   }
 
   Status start() {
-    for (;; ++next_) {
+    for (;; next_ = tier::segment_after(next_)) {
       Result<tier::File> file =
           contents_.files.open_segment(next_, tier::Files::Open::fresh, *contents_.io);
       if (!file && file.error().code() == Errc::busy) continue;
@@ -126,7 +128,8 @@ class Compactor {
       target_ = std::move(*file);
       break;
     }
-    target_number_ = next_++;
+    target_number_ = next_;
+    next_ = tier::segment_after(next_);
     target_bytes_ = 0;
     ++done_.new_segments;
     return {};

@@ -9,6 +9,8 @@
 #include <system_error>
 #include <tuple>
 
+#include "tier/file_size_signal.h"
+
 namespace folio::inline v1::tier {
 namespace {
 
@@ -84,10 +86,10 @@ void Directory::cut(Segment& segment, int64_t end) {
 Status Directory::open_segments(std::vector<SegmentScan>& scans) {
   Result<std::vector<SegmentFile>> listed = files_.list();
   if (!listed) return listed.error();
+  if (!listed->empty()) next_segment_ = segment_after(listed->back().number);
   int64_t bytes = 0;
   const int64_t most = options_.max_bytes;
   for (auto at = listed->rbegin(); at != listed->rend(); ++at) {
-    next_segment_ = std::max(next_segment_, at->number + 1);
     const bool fits = at->bytes <= most - bytes;
     if (fits) bytes += at->bytes;
     if (!fits && !files_.is_read_only()) {
@@ -251,6 +253,7 @@ FileOp Directory::mark_of(const std::pair<const PageName, Page>& dropped, std::b
 }
 
 void Directory::mark_dropped() noexcept {
+  hold_back_file_size_signal();
   std::multimap<PageName, Page> marking;
   FileOp ops[most_marks];
   std::unique_lock lock(mutex_);

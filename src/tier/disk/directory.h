@@ -94,9 +94,13 @@ class Directory {
   };
   /// Room for records of these pages, all or none; the segments used longest ago go for it, after
   /// their pages that have been used, a quarter of a segment at most, were copied. One page after
-  /// another is looked for: the room for one may cost another. Errors: io, or out_of_memory where
-  /// the device is full; the same again, at once, during the pause after it
+  /// another is looked for: the room for one may cost another. Where the device is full before the
+  /// bound is reached, they go as by `give_up`, once. Errors: io, or out_of_memory where the device
+  /// is full still; the same again, at once, during the pause after it
   [[nodiscard]] Status reserve(std::span<Wanted> pages, std::vector<Held>& places);
+  /// The device is full: the segments used longest ago go, for so many bytes at least, and without
+  /// copies, for which there is no room. Whether one has gone. The caller holds no places.
+  [[nodiscard]] bool give_up(int64_t bytes);
   /// The record is whole.
   void add(const PageName& name, const Held& place);
   /// Nothing has been written there that counts, nor will be.
@@ -138,6 +142,7 @@ class Directory {
 
   // Room: `room_mutex_` is held.
   enum class Room : uint8_t { made, spare };  ///< segments go for it, or it is there for copies
+  [[nodiscard]] Status place_all(std::span<Wanted> pages, std::vector<Held>& places);
   [[nodiscard]] Status place(int64_t page_bytes, Room room, std::vector<Held>& places);
   [[nodiscard]] int64_t piece_of(int64_t need) const;
   [[nodiscard]] bool has_room(int64_t bytes) const;
@@ -145,6 +150,7 @@ class Directory {
   [[nodiscard]] Status start_segment();
   [[nodiscard]] Status make_room(int64_t bytes);
   [[nodiscard]] Segment* take_oldest();
+  [[nodiscard]] bool give_up_oldest(int64_t bytes);
   struct Rescue {
     PageName name;
     Page page;
@@ -152,6 +158,7 @@ class Directory {
   [[nodiscard]] std::vector<Rescue> used_pages(Segment& segment);
   [[nodiscard]] Status rescue(Segment& segment);
   [[nodiscard]] Status evict(Segment& segment);
+  void take_back(std::vector<Held>& places);
   void take_back(const Held& place);
   [[nodiscard]] int64_t spare_bytes() const { return options_.segment_bytes / 4; }
 

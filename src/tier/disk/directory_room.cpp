@@ -26,18 +26,28 @@ Status Directory::reserve(std::span<Wanted> pages, std::vector<Held>& places) {
     const std::lock_guard lock(mutex_);
     if (Clock::now() < pause_end_) return pause_reason_;
   }
-  if (files_.is_read_only())
-    return fail(Errc::io, "disk tier: {} is read-only", files_.path().c_str());
-  places.reserve(places.size() + pages.size());
+  if (files_.is_read_only()) {
+    Status s = fail(Errc::io, "disk tier: {} is read-only", files_.path().c_str());
+    note(s);
+    return s;
+  }
+  places.reserve(pages.size());
+  Status s = place_all(pages, places);
+  if (s.code() == Errc::out_of_memory) {
+    int64_t bytes = 0;
+    for (const Wanted& page : pages) bytes += record_bytes(page.bytes);
+    if (give_up_oldest(bytes)) s = place_all(pages, places);
+  }
+  if (!s.is_ok()) pause(s);
+  return s;
+}
+
+Status Directory::place_all(std::span<Wanted> pages, std::vector<Held>& places) {
   for (Wanted& page : pages) {
     page.is_there = has(page.name);
     Status s = page.is_there ? Status() : place(page.bytes, Room::made, places);
     if (s.is_ok()) continue;
-    while (!places.empty()) {
-      take_back(places.back());
-      places.pop_back();
-    }
-    pause(s);
+    take_back(places);
     return s;
   }
   return {};
@@ -53,7 +63,9 @@ Status Directory::place(int64_t page_bytes, Room room, std::vector<Held>& places
     if (need <= 0) break;
     const int64_t piece = room == Room::made ? piece_of(need) : need;
     if (room == Room::spare || has_room(piece)) {
-      if (Status s = grow(piece); !s.is_ok()) return s;
+      Status s = grow(piece);
+      if (s.code() == Errc::out_of_memory && need < piece) s = grow(need);  // what is left of it
+      if (!s.is_ok()) return s;
       break;
     }
     if (Status s = make_room(piece); !s.is_ok()) return s;
@@ -94,11 +106,12 @@ Status Directory::start_segment() {
   if (growing_ != nullptr) cut(*growing_, growing_->bytes);
   growing_ = nullptr;
   for (int attempt = 0; attempt < 1000; ++attempt) {
-    const uint64_t number = next_segment_++;
+    const uint64_t number = next_segment_;
+    next_segment_ = segment_after(number);
     Result<File> file = files_.open_segment(number, Files::Open::fresh, io_);
     if (!file && file.error().code() == Errc::busy) continue;
     if (!file) {
-      --next_segment_;
+      next_segment_ = number;
       return file.error();
     }
     auto segment = std::make_unique<Segment>();
@@ -111,6 +124,11 @@ Status Directory::start_segment() {
   }
   return fail(Errc::io, "disk tier: {} has files of others with the names of the next segments",
               files_.path().c_str());
+}
+
+/// The last one first.
+void Directory::take_back(std::vector<Held>& places) {
+  for (; !places.empty(); places.pop_back()) take_back(places.back());
 }
 
 void Directory::take_back(const Held& place) {
@@ -144,6 +162,31 @@ Status Directory::make_room(int64_t bytes) {
     if (Status s = evict(*oldest); !s.is_ok()) return s;
   }
   return {};
+}
+
+bool Directory::give_up(int64_t bytes) {
+  const std::lock_guard room(room_mutex_);
+  return give_up_oldest(bytes);
+}
+
+/// The growing one, too, where there is no other: then it has all that the tier has.
+bool Directory::give_up_oldest(int64_t bytes) {
+  int64_t gone = 0;
+  while (gone < bytes) {
+    Segment* oldest = take_oldest();
+    if (oldest == nullptr && growing_ != nullptr && growing_->bytes != 0) {
+      growing_ = nullptr;
+      oldest = take_oldest();
+    }
+    if (oldest == nullptr) break;
+    const int64_t allocated = oldest->allocated;
+    if (Status s = evict(*oldest); !s.is_ok()) {
+      note(std::move(s));
+      break;
+    }
+    gone += allocated;
+  }
+  return gone != 0;
 }
 
 /// The segment without pages, or whose pages were used longest ago, that nobody holds; held now.
@@ -197,7 +240,10 @@ Status Directory::rescue(Segment& segment) {
   places.reserve(used.size());
   std::vector<RecordCopy> copies;
   for (const Rescue& r : used) {
-    if (Status s = place(r.page.bytes, Room::spare, places); !s.is_ok()) return s;
+    if (Status s = place(r.page.bytes, Room::spare, places); !s.is_ok()) {
+      take_back(places);
+      return s;
+    }
     const RecordPlace from{files_.number(), segment.number, r.page.offset};
     const Held& to = places.back();
     copies.push_back({.from = {segment.file.get(), from, r.page.bytes},

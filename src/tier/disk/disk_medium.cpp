@@ -129,7 +129,25 @@ void DiskMedium::store(std::span<Job* const> jobs) {
   }
 }
 
+/// Pages that the device had no room for are written once more, when older ones have gone for them:
+/// a file system may promise room that it has not, or cannot promise any.
 void DiskMedium::store_batch(std::span<Job* const> jobs) {
+  Status s = write_batch(jobs);
+  if (s.code() == Errc::out_of_memory) {
+    std::vector<Job*> rest;
+    int64_t bytes = 0;
+    for (Job* const job : jobs) {
+      if (job->outcome != TierOutcome::full) continue;
+      rest.push_back(job);
+      bytes += record_bytes(bytes_of(job->extents));
+    }
+    if (directory_->give_up(bytes)) s = write_batch(rest);
+  }
+  if (!s.is_ok()) directory_->pause(std::move(s));
+}
+
+/// Says how each ended, and why one that has a place was not written; ok where all of these were.
+Status DiskMedium::write_batch(std::span<Job* const> jobs) {
   std::vector<Directory::Wanted> wanted;
   int64_t bytes = 0;
   for (const Job* const job : jobs) {
@@ -150,26 +168,29 @@ void DiskMedium::store_batch(std::span<Job* const> jobs) {
     else
       jobs[i]->outcome = is_full ? TierOutcome::full : TierOutcome::failed;
   }
+  Status unwritten;
   if (!placed.empty()) {
     Stores work(fingerprint_, placed, places);
     std::vector<FileOp> ops = work.ops(memory->data());
     io_->run(ops, memory, work);
-    for (size_t i = ops.size(); i-- > 0;) end_store(*placed[i], places[i], ops[i].error);
+    // the last place first, so that those that were not written are given back in turn
+    for (size_t i = ops.size(); i-- > 0;)
+      if (Status ended = end_store(*placed[i], places[i], ops[i].error); !ended.is_ok())
+        unwritten = std::move(ended);
   }
   staging_.give_back(std::move(memory));
+  return unwritten;
 }
 
-/// The last place comes first, so that those that were not written are given back in turn.
-void DiskMedium::end_store(Job& job, const Directory::Held& place, int error) {
+Status DiskMedium::end_store(Job& job, const Directory::Held& place, int error) {
   if (error == 0) {
     directory_->add(job.name, place);
     job.outcome = TierOutcome::done;
-    return;
+    return {};
   }
-  const bool is_full = error == ENOSPC || error == EDQUOT;
-  job.outcome = is_full ? TierOutcome::full : TierOutcome::failed;
-  directory_->pause(io_failure("write", directory_->path_of(place), error));
+  job.outcome = means_full(error) ? TierOutcome::full : TierOutcome::failed;
   if (error != ETIMEDOUT) directory_->give_back(place);  // else it may be written yet
+  return io_failure("write", directory_->path_of(place), error);
 }
 
 // ---- Loads

@@ -52,13 +52,13 @@ class DiskMedium final : public Medium {
 
   void store(std::span<Job* const> jobs);
   void store_batch(std::span<Job* const> jobs);
+  [[nodiscard]] Status write_batch(std::span<Job* const> jobs);
   void load(std::span<Job* const> jobs);
-  void load_batch(std::span<Job* const> jobs);
   void load_in_order(std::span<Job* const> jobs);
   [[nodiscard]] std::optional<Directory::Held> place_of(Job& job);
   [[nodiscard]] bool is_of(const DiskHeader& header, const Job& job,
                            const Directory::Held& place) const;
-  void end_store(Job& job, const Directory::Held& place, int error);
+  [[nodiscard]] Status end_store(Job& job, const Directory::Held& place, int error);
   void end_load(Job& job, const Directory::Held& place, bool is_whole);
   void fail_read(Job& job, const Directory::Held& place, int error);
 

@@ -15,6 +15,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "tier/file_size_signal.h"
+
 namespace folio::inline v1::tier {
 namespace {
 
@@ -38,16 +40,37 @@ uint64_t number_of(const std::string& name) {
 
 bool means_read_only(int error) { return error == EROFS || error == EACCES || error == EPERM; }
 
+bool is_regular(int file) {
+  struct stat status {};
+  return fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/// Onto the device; returns errno.
+int write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = write(file, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return count < 0 ? errno : EIO;
+    text.remove_prefix(static_cast<size_t>(count));
+  }
+  return fsync(file) == 0 ? 0 : errno;
+}
+
+Status no_file(const std::string& path) {
+  return fail(Errc::io, "disk tier: {} is no regular file", path.c_str());
+}
+
 }  // namespace
 
 File::~File() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
+bool means_full(int error) { return error == ENOSPC || error == EDQUOT; }
+
 Status io_failure(const char* what, const std::string& path, int error) {
-  const Errc code =
-      error == ENOMEM || error == ENOSPC || error == EDQUOT ? Errc::out_of_memory : Errc::io;
-  return fail(code, "disk tier: cannot {} {}: {}", what, path.c_str(), std::strerror(error));
+  return fail(means_full(error) ? Errc::out_of_memory : Errc::io, "disk tier: cannot {} {}: {}",
+              what, path.c_str(), std::strerror(error));
 }
 
 Result<Files> Files::open(const std::string& path, If which) {
@@ -67,17 +90,20 @@ Result<Files> Files::open(const std::string& path, If which) {
 }
 
 /// The lock is the file's that has the name when the lock is there: who deletes it meanwhile is
-/// waited for no longer than that.
+/// waited for no longer than that. Nor is a pipe of that name.
 Status Files::lock() {
   const std::string path = path_ + "/lock";
+  constexpr int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  is_read_only_ = faccessat(directory_.get(), ".", W_OK, AT_EACCESS) != 0;
   for (int attempt = 0; attempt < 100; ++attempt) {
     const int at = directory_.get();
-    lock_ = File(::openat(at, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+    lock_ = File(::openat(at, "lock", O_RDWR | O_CREAT | flags, 0644));
     if (lock_.get() < 0 && means_read_only(errno)) {
       is_read_only_ = true;
-      lock_ = File(::openat(at, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+      lock_ = File(::openat(at, "lock", O_RDONLY | flags));
     }
     if (lock_.get() < 0) return io_failure("open", path, errno);
+    if (!is_regular(lock_.get())) return no_file(path);
     if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return io_failure("lock", path, errno);
       return fail(Errc::busy, "disk tier: {} belongs to another tier or tool", path_.c_str());
@@ -94,8 +120,10 @@ Status Files::lock() {
 /// "folio disk tier 1\n" and 32 bytes.
 Status Files::read_format(If which) {
   const std::string path = path_ + "/format";
-  const File file(::openat(directory_.get(), "format", O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const File file(
+      ::openat(directory_.get(), "format", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (file.get() >= 0) {
+    if (!is_regular(file.get())) return no_file(path);
     char text[256];
     const ssize_t count = read(file.get(), text, sizeof(text));
     if (count < 0) return io_failure("read", path, errno);
@@ -132,22 +160,30 @@ Status Files::take_format(std::string_view text) {
 }
 
 /// Named when it is on the device: a directory whose format were lost could not be opened again.
+/// Until then it has a name that nobody else's file has.
 Status Files::make_format() {
   const std::string path = path_ + "/format";
+  const FileSizeSignalHeld held;
   if (getrandom(number_.bytes.data(), number_.bytes.size(), 0) !=
       static_cast<ssize_t>(number_.bytes.size()))
     return io_failure("draw a number for", path, errno);
   std::string text = std::string(format_name) + std::to_string(format_version) + "\n";
   text.append(reinterpret_cast<const char*>(number_.bytes.data()), number_.bytes.size());
+  uint64_t drawn = 0;
+  std::memcpy(&drawn, number_.bytes.data(), sizeof(drawn));
+  const std::string name = "format." + std::to_string(drawn);
   const int at = directory_.get();
-  const File made(::openat(at, "format.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  const File made(
+      ::openat(at, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (made.get() < 0) return io_failure("make", path, errno);
-  if (write(made.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-      fsync(made.get()) != 0)
-    return io_failure("write", path, errno);
-  if (renameat(at, "format.new", at, "format") != 0) return io_failure("name", path, errno);
+  Status s;
+  if (const int error = write_all(made.get(), text); error != 0)
+    s = io_failure("write", path, error);
+  else if (renameat(at, name.c_str(), at, "format") != 0)
+    s = io_failure("name", path, errno);
+  if (!s.is_ok()) unlinkat(at, name.c_str(), 0);
   fsync(at);  // a file system that cannot has no such order to lose
-  return {};
+  return s;
 }
 
 // ---- Segments
@@ -178,11 +214,16 @@ Result<std::vector<SegmentFile>> Files::list() const {
 Result<File> Files::open_segment(uint64_t segment, Open how, FileIo& io) const {
   const bool is_new = how == Open::fresh;
   const int flags = (is_read_only_ ? O_RDONLY : O_RDWR) | (is_new ? O_CREAT | O_EXCL : 0);
-  const int file = io.open(directory_.get(), name_of(segment).c_str(), flags);
+  const std::string name = name_of(segment);
+  int file = io.open(directory_.get(), name.c_str(), flags);
+  if (!is_new && file < 0 && means_read_only(-file))
+    file = io.open(directory_.get(), name.c_str(), O_RDONLY);
   if (is_new && file == -EEXIST)
     return fail(Errc::busy, "disk tier: {} is there already", path_of(segment).c_str());
   if (file < 0) return io_failure(is_new ? "make" : "open", path_of(segment), -file);
-  return File(file);
+  File opened(file);
+  if (!is_regular(file)) return no_file(path_of(segment));  // it has become another thing
+  return opened;
 }
 
 Status Files::remove_segment(uint64_t segment, FileIo& io) const {

@@ -55,7 +55,8 @@ class Files {
   /// Regular files with the name of a segment, by number. Errors: io
   [[nodiscard]] Result<std::vector<SegmentFile>> list() const;
   enum class Open : uint8_t { existing, fresh };
-  /// Errors: io, out_of_memory where the device is full, busy for a name that is taken
+  /// One that is there and may not be written is opened all the same. Errors: io, also for what is
+  /// no file; out_of_memory where the device is full; busy for a name that is taken
   [[nodiscard]] Result<File> open_segment(uint64_t segment, Open how, FileIo& io) const;
   [[nodiscard]] Status remove_segment(uint64_t segment, FileIo& io) const;
 
@@ -72,9 +73,16 @@ class Files {
   bool is_read_only_ = false;
 };
 
-/// "disk tier: cannot WHAT PATH: ...", as `io`.
+/// "disk tier: cannot WHAT PATH: ...", as `io`, or as `out_of_memory` where the device is full.
 [[nodiscard]] Status io_failure(const char* what, const std::string& path, int error);
 
 inline constexpr uint64_t most_segments = uint64_t{1} << 62;  ///< numbers are 1 .. this
+/// The number to try next: a file that has the last one leaves those that are free.
+[[nodiscard]] constexpr uint64_t segment_after(uint64_t segment) {
+  return segment < most_segments ? segment + 1 : 1;
+}
+
+/// Whether it means that the device, or a quota, has no room.
+[[nodiscard]] bool means_full(int error);
 
 }  // namespace folio::inline v1::tier

@@ -10,7 +10,7 @@
 #include <new>
 #include <utility>
 
-#include "tier/disk/file_io.h"
+#include "tier/disk/plain_file_io.h"
 
 namespace folio::inline v1::tier {
 namespace {
@@ -155,7 +155,10 @@ class UringFileIo final : public FileIo {
 
   void run(std::span<FileOp> ops, const IoMemory& memory, FileWork& work) noexcept override {
     std::unique_ptr<Ring> ring;
-    if (const int error = borrow(ring); error != 0) {
+    const int error = borrow(ring);
+    if (error != 0 && error != ETIMEDOUT)  // a ring takes a file and memory: there are none now
+      return PlainFileIo().run(ops, memory, work);
+    if (error != 0) {
       for (size_t i = 0; i < ops.size(); ++i) {
         ops[i].error = error;
         work.end(i);

@@ -55,6 +55,18 @@ void add_by(prometheus::Registry& to, const Labels& labels, const char* label, c
   }
 }
 
+/// Of loads or of stores.
+void add_rests(prometheus::Registry& to, Labels tier, const char* direction,
+               const TierRests& rests) {
+  tier["direction"] = direction;
+  add_by<RestReason>(to, tier, "reason", "folio_tier_rests_total",
+                     "Times that loads, or stores, began to rest, by the reason of the last fault",
+                     rests.begun);
+  add_gauges(to, tier,
+             {{"folio_tier_resting", "1 while the tier is left alone with loads, or with stores",
+               rests.is_resting ? 1 : 0}});
+}
+
 void add_histogram(prometheus::Registry& to, const Labels& labels, const char* metric,
                    const char* help, const LatencyHistogram& from) {
   prometheus::Histogram::BucketBoundaries bounds;
@@ -100,9 +112,7 @@ void add(prometheus::Registry& to, const Labels& tier, const TierCounters& c) {
        {"folio_tier_store_tokens_total", "Tokens that were stored", c.stored_tokens},
        {"folio_tier_store_bytes_total", "Bytes that were stored", c.stored_bytes},
        {"folio_tier_promoted_pages_total", "Pages handed over as they came from a slower tier",
-        c.promoted_pages},
-       {"folio_tier_rests_total", "Times that the tier was left alone, for it had failed",
-        c.rests}});
+        c.promoted_pages}});
   add_by<TierOutcome>(to, tier, "outcome", "folio_tier_load_outcomes_total",
                       "Pages whose load began, by how it ended", c.load_outcomes);
   add_by<TierOutcome>(to, tier, "outcome", "folio_tier_store_outcomes_total",
@@ -116,8 +126,9 @@ void add(prometheus::Registry& to, const Labels& tier, const TierCounters& c) {
               {"folio_tier_waiting_pages", "Pages that wait to be handed over", c.waiting_pages},
               {"folio_tier_storing_pages", "Pages on their way to the tier", c.storing_pages},
               {"folio_tier_pending_store_bytes", "Bytes that wait or are on their way to the tier",
-               c.store_bytes},
-              {"folio_tier_resting", "1 while the tier is left alone", c.is_resting ? 1 : 0}});
+               c.store_bytes}});
+  add_rests(to, tier, "load", c.load_rests);
+  add_rests(to, tier, "store", c.store_rests);
   add_histogram(to, tier, "folio_tier_load_seconds", "From a load's call to its last page",
                 c.load_latency);
   add_histogram(to, tier, "folio_tier_store_seconds", "From a store's call to its last page",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/manager/back_off.h: when a tier that fails is left alone.
+/// tier/manager/back_off.h: when a tier whose loads, or stores, fail is left alone with them.
 #pragma once
 
 #include <algorithm>

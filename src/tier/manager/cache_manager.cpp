@@ -263,7 +263,9 @@ Result<TierCounters> CacheManager::counters(size_t t) const noexcept {
                 static_cast<int64_t>(state_->tiers.size()) - 1);
   const tier::Below& below = state_->tiers[t];
   TierCounters counters = below.counters;
-  counters.is_resting = below.back_off.is_resting(state_->now_us());
+  const int64_t now = state_->now_us();
+  counters.load_rests.is_resting = below.loads.is_resting(now);
+  counters.store_rests.is_resting = below.stores.is_resting(now);
   return counters;
 }
 

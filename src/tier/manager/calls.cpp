@@ -22,11 +22,18 @@ int64_t CacheManager::State::now_us() const noexcept {
       .count();
 }
 
-/// A call counts once: as a fault, if it has failed or is late and nothing of it has come.
-void CacheManager::State::judge(size_t t, Call& call, bool is_fault) noexcept {
+/// A call counts once, as a load or a store: as a fault, if it has failed or is late and nothing of
+/// it has come.
+void CacheManager::State::judge(size_t t, Call& call, std::optional<RestReason> fault) noexcept {
   if (call.is_judged) return;
   call.is_judged = true;
-  if (is_fault && tiers[t].back_off.fail(now_us())) ++tiers[t].counters.rests;
+  if (!fault) return;
+  tier::Below& below = tiers[t];
+  const bool is_load = call.load != nullptr;
+  if (!(is_load ? below.loads : below.stores).fail(now_us())) return;
+  TierRests& rests = is_load ? below.counters.load_rests : below.counters.store_rests;
+  ++rests.begun[static_cast<size_t>(*fault)];
+  rests.last_reason = *fault;
 }
 
 /// Tickets that we do not know are of whoever used the tier before.
@@ -45,11 +52,15 @@ void CacheManager::State::end_page(const CallId& id, const TierCompletion& c) no
     end_stored(id.tier, call.store, c.outcome);
   }
   call.has_come |= c.outcome == TierOutcome::done;
-  call.has_failed |= c.outcome == TierOutcome::failed || c.outcome == TierOutcome::late;
+  if (c.outcome == TierOutcome::failed) call.fault = RestReason::failed;
+  if (c.outcome == TierOutcome::late) call.fault = RestReason::late;
   if (--call.open != 0) return;
   tier::Below& below = tiers[id.tier];
-  if (call.has_come) below.back_off.succeed();
-  judge(id.tier, call, call.has_failed && !call.has_come);
+  if (call.has_come) {
+    (load != nullptr ? below.loads : below.stores).succeed();
+    call.fault.reset();
+  }
+  judge(id.tier, call, call.fault);
   TierCounters& counters = below.counters;
   tier::add(load != nullptr ? counters.load_latency : counters.store_latency,
             now_us() - call.began_us);

@@ -31,6 +31,15 @@ const char* name(StoreRefusal refusal) noexcept {
   return "not a refusal";
 }
 
+const char* name(RestReason reason) noexcept {
+  switch (reason) {
+    case RestReason::failed: return "failed";
+    case RestReason::late: return "late";
+    case RestReason::refused: return "refused";
+  }
+  return "not a reason";
+}
+
 void tier::add(LatencyHistogram& histogram, int64_t us) noexcept {
   int bucket = 0;
   while (bucket + 1 < LatencyHistogram::num_buckets && us > LatencyHistogram::bound_us(bucket))

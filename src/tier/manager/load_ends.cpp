@@ -149,7 +149,8 @@ void CacheManager::State::end_late_loads(int64_t now) noexcept {
   for (Load& load : loads) {
     if (load.state != LoadState::loading || load.deadline_us > now) continue;
     for (const CallId& id : load.calls)
-      if (const auto at = calls.find(id); at != calls.end()) judge(id.tier, at->second, true);
+      if (const auto at = calls.find(id); at != calls.end())
+        judge(id.tier, at->second, RestReason::late);
     finish(load, LoadState::cut_short);
   }
 }

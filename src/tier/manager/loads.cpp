@@ -141,6 +141,7 @@ size_t CacheManager::State::hand_over(Load& load, const LoadPlan& plan,
   try {
     tier::Calls one;
     Call& call = one[{}];
+    call.load = &load;
     count = pin_pages(load, plan, segment);
     std::vector<std::vector<Extent>> extents(count);
     std::vector<TierPage> pages(count);
@@ -161,7 +162,7 @@ size_t CacheManager::State::hand_over(Load& load, const LoadPlan& plan,
       }
       refusal = ticket.error().code() == Errc::busy ? LoadRefusal::busy : LoadRefusal::failed;
       if (refusal == LoadRefusal::busy) continue;
-      judge(segment.tier, call, true);
+      judge(segment.tier, call, RestReason::refused);
       count = 0;
       break;
     }

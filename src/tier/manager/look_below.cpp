@@ -48,7 +48,7 @@ LoadPlan::Segment CacheManager::State::ask(std::span<const PageName> names) noex
   const int64_t now = now_us();
   for (size_t t = 0; t < tiers.size(); ++t) {
     TierCounters& counters = tiers[t].counters;
-    if (tiers[t].back_off.is_resting(now)) {
+    if (tiers[t].loads.is_resting(now)) {
       counters.not_loaded[static_cast<size_t>(LoadRefusal::resting)] += count;
       continue;
     }

@@ -77,8 +77,9 @@ struct Call {
   size_t count = 1, open = 1;
   Store store = {};
   int64_t began_us = 0;
-  bool has_come = false, has_failed = false;  ///< some page
-  bool is_judged = false;                     ///< it counts as a fault already
+  bool has_come = false;  ///< some page
+  std::optional<RestReason> fault = {};
+  bool is_judged = false;  ///< it has counted, as a fault or not
 };
 using Calls = std::map<CallId, Call>;
 
@@ -111,10 +112,11 @@ class SeenPages {
 struct Below {
   Below(const TierOfCache& given, size_t num_pages)
       : of(given),
-        back_off(given.faults_to_rest, given.first_rest_ms * 1000, given.longest_rest_ms * 1000),
+        loads(given.faults_to_rest, given.first_rest_ms * 1000, given.longest_rest_ms * 1000),
+        stores(loads),
         seen(given.policy == StorePolicy::none && !given.promotes ? 0 : num_pages) {}
   TierOfCache of;
-  BackOff back_off;
+  BackOff loads, stores;  ///< what cannot be written may be read, and the other way round
   TierCounters counters;
   SeenPages seen;
   std::deque<Store> waiting;
@@ -253,7 +255,7 @@ struct CacheManager::State {
   void poll() noexcept;
   void poll_tier(size_t t) noexcept;
   void end_page(const tier::CallId& id, const TierCompletion& completion) noexcept;
-  void judge(size_t t, tier::Call& call, bool is_fault) noexcept;
+  void judge(size_t t, tier::Call& call, std::optional<RestReason> fault) noexcept;
   void close() noexcept;
 };
 

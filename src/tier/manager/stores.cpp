@@ -102,7 +102,7 @@ size_t CacheManager::State::count_there(size_t t, SequenceId id, int32_t first,
   while (seen < names.size() &&
          below.seen.have(page_at(id, first + static_cast<int32_t>(seen)), names[seen]))
     ++seen;
-  if (seen == 0 || below.back_off.is_resting(now_us())) return 0;
+  if (seen == 0 || below.loads.is_resting(now_us())) return 0;
   const int64_t found = below.of.tier->find(names.first(seen));
   return static_cast<size_t>(std::clamp(found, int64_t{0}, static_cast<int64_t>(seen)));
 }
@@ -119,7 +119,7 @@ void CacheManager::State::offer(size_t t, SequenceId id, int32_t position, const
   Below& below = tiers[t];
   const int64_t now = now_us();
   if (below.storing.contains(name)) return;
-  if (below.back_off.is_resting(now)) return refuse(t, StoreRefusal::resting);
+  if (below.stores.is_resting(now)) return refuse(t, StoreRefusal::resting);
   if (runs.page_bytes() > below.of.max_store_bytes - below.counters.store_bytes)
     return refuse(t, StoreRefusal::budget);
   std::deque<Store> more(1);
@@ -183,7 +183,7 @@ void CacheManager::State::hand_over_waiting(size_t t) noexcept {
   Below& below = tiers[t];
   const int64_t now = now_us();
   while (!below.waiting.empty()) {
-    if (below.back_off.is_resting(now)) {
+    if (below.stores.is_resting(now)) {
       drop_waiting(t, StoreRefusal::resting);
     } else if (below.waiting.front().deadline_us <= now) {
       drop_waiting(t, StoreRefusal::given_up);
@@ -214,7 +214,7 @@ bool CacheManager::State::hand_over_first(size_t t) {
   if (!ticket) {
     const bool is_busy = ticket.error().code() == Errc::busy;
     if (is_busy && below.counters.storing_pages + below.counters.loading_pages != 0) return false;
-    if (!is_busy) judge(t, one.begin()->second, true);
+    if (!is_busy) judge(t, one.begin()->second, RestReason::refused);
     drop_waiting(t, StoreRefusal::failed);
     return true;
   }
@@ -251,7 +251,7 @@ void CacheManager::State::end_late_stores(int64_t now) noexcept {
   for (auto& [id, call] : calls) {
     if (call.load != nullptr || call.store.deadline_us > now) continue;
     call.store.deadline_us = tier::never_us;
-    judge(id.tier, call, true);
+    judge(id.tier, call, RestReason::late);
     tiers[id.tier].of.tier->cancel({id.ticket});
   }
 }

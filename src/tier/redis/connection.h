@@ -12,7 +12,8 @@ namespace folio::inline v1::tier::redis {
 
 class Connection {
  public:
-  /// Errors: io, busy, saying what the server said. Blocks, up to the timeouts.
+  /// Errors: io, busy, saying what the server said; out_of_memory for want of a socket. Blocks, up
+  /// to the timeouts.
   [[nodiscard]] static Result<std::unique_ptr<Connection>> open(const Settings& settings,
                                                                 const Address& address,
                                                                 const Encryption* encryption);

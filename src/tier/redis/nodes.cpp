@@ -47,7 +47,8 @@ Result<std::unique_ptr<Connection>> Nodes::take(uint32_t node) {
   }
   Result<std::unique_ptr<Connection>> connection =
       Connection::open(settings_, address, encryption_.get());
-  if (!connection) note_lost(node, connection.error());
+  if (!connection && connection.error().code() != Errc::out_of_memory)
+    note_lost(node, connection.error());
   return connection;
 }
 

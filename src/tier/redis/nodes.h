@@ -26,7 +26,8 @@ class Nodes {
   [[nodiscard]] uint32_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
 
   /// A connection that nobody else uses: one that was given back, or a new one. Errors: io, busy;
-  /// at once while the node counts as away
+  /// at once while the node counts as away; out_of_memory for want of a socket, which says nothing
+  /// of the node
   [[nodiscard]] Result<std::unique_ptr<Connection>> take(uint32_t node);
   void give_back(uint32_t node, std::unique_ptr<Connection> connection);
   /// Connections to it may have been closed; it does not count as away.

@@ -57,11 +57,16 @@ class PlainStream final : public Stream {
   Socket socket_;
 };
 
+/// Which says nothing of the server.
+Status no_socket(int error) {
+  return fail(Errc::out_of_memory, "no socket to be had: {}", std::strerror(error));
+}
+
 /// Begins to connect and waits for the end of it.
 Result<Socket> connect_to(const sockaddr* to, socklen_t bytes, int family,
                           Clock::time_point deadline) {
   Socket socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (socket.fd() < 0) return failed("no socket to be had", errno);
+  if (socket.fd() < 0) return no_socket(errno);
   if (::connect(socket.fd(), to, bytes) != 0) {
     if (errno != EINPROGRESS) return failed("cannot connect", errno);
     if (Status s = wait_for(socket.fd(), POLLOUT, deadline); !s.is_ok()) return s;
@@ -96,6 +101,7 @@ Result<Socket> connect_to_host(const std::string& host, uint16_t port, Clock::ti
   wanted.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found);
+  if (error == EAI_SYSTEM && (errno == EMFILE || errno == ENFILE)) return no_socket(errno);
   if (error != 0) return fail(Errc::io, "no address of that name: {}", gai_strerror(error));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, freeaddrinfo);
   Status last = fail(Errc::io, "no address of that name");

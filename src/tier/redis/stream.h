@@ -54,7 +54,7 @@ class Encryption {
 /// Errors: io for files that cannot be used, naming them
 [[nodiscard]] Result<std::unique_ptr<Encryption>> make_encryption(const Settings& settings);
 
-/// Connects; `encryption` may be null. Errors: io, busy
+/// Connects; `encryption` may be null. Errors: io, busy; out_of_memory for want of a socket
 [[nodiscard]] Result<std::unique_ptr<Stream>> connect(const Address& address,
                                                       const Encryption* encryption,
                                                       Clock::time_point deadline);

@@ -24,7 +24,8 @@ struct CacheManagerOnDevice : ::testing::Test {
       std::make_shared<UnreachableDevice>(int64_t{num_pages} * PatternEngine::page_bytes);
   const TemporaryFolder folder;
   const std::unique_ptr<Tier> host =
-      make_host_tier({.max_bytes = 16 * (PatternEngine::page_bytes + 128), .device = device})
+      make_host_tier({.max_bytes = 16 * host_record_bytes(PatternEngine::page_bytes).value(),
+                      .device = device})
           .value();
   const std::unique_ptr<Tier> disk =
       make_disk_tier(folder.path(), {.max_bytes = 2 << 20, .device = device},

@@ -2,17 +2,33 @@
 /// tests/tier/disk/disk_hostile_test.cpp: directories that no tier has written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
 
 #include <cstring>
 #include <limits>
+#include <set>
 
+#include "folio/tier/disk_directory.h"
 #include "tier/disk/disk_fixture.h"
 
 namespace folio::test {
 namespace {
 
 using ::testing::HasSubstr;
+using tier::File;
+
+/// A socket of that name.
+File bound_socket(const std::string& path) {
+  File socket(::socket(AF_UNIX, SOCK_STREAM, 0));
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  path.copy(at.sun_path, sizeof(at.sun_path) - 1);
+  EXPECT_EQ(bind(socket.get(), reinterpret_cast<sockaddr*>(&at), sizeof(at)), 0) << path;
+  return socket;
+}
 
 class DiskHostile : public DiskFixture {
  protected:
@@ -136,6 +152,124 @@ TEST_F(DiskHostile, foreign_files_are_left_alone) {
   EXPECT_TRUE(fs::is_symlink(path_ + "/3.pages"));
   EXPECT_EQ(content_of(path_ + "/notes"), std::string(10'000, 'f'));
   EXPECT_EQ(content_of(path_ + "/007.pages"), std::string(10'000, 'f'));
+}
+
+/// The last number that a segment may have: those behind it would not be found again.
+TEST_F(DiskHostile, a_file_with_the_last_number_leaves_the_others) {
+  const std::string last = path_ + "/" + std::to_string(tier::most_segments) + ".pages";
+  write_content(last, "x");
+  PageMemory large({900'000});
+  {
+    const auto tier = open().value();
+    for (uint32_t i = 10; i < 15; ++i)
+      EXPECT_EQ(store(*tier, name_of(i), large), TierOutcome::done);
+  }
+  {
+    const auto tier = open().value();
+    for (uint32_t i = 10; i < 15; ++i) EXPECT_EQ(load(*tier, name_of(i), large), TierOutcome::done);
+  }
+  ASSERT_TRUE(compact_disk_directory(path_));
+  expect_the_good_page_alone();
+}
+
+/// What stands there under the name of a segment, whatever it is, is not waited for, changed or
+/// taken away, by tier or tool.
+TEST_F(DiskHostile, what_is_no_file_is_left_alone_by_all) {
+  const auto at = [&](uint64_t number) { return path_ + "/" + std::to_string(number) + ".pages"; };
+  const std::string outside = folder_.path() + ".outside";
+  write_content(outside, std::string(10'000, 'o'));
+  fs::create_directory(at(2));
+  write_content(at(2) + "/1.pages", "x");
+  ASSERT_EQ(mkfifo(at(3).c_str(), 0644), 0);
+  fs::create_symlink(outside, at(4));
+  fs::create_symlink("nowhere", at(5));
+  fs::create_symlink(at(6), at(6));
+  const File socket = bound_socket(at(7));
+  const bool has_device = mknod(at(8).c_str(), S_IFCHR | 0666, makedev(1, 5)) == 0;  // zeros
+  for (const char* const name : {"9.pages.part", "format.new", "07.pages", "+7.pages", " 7.pages"})
+    write_content(path_ + "/" + name, std::string(10'000, 'f'));
+  const auto names = [&] {
+    std::set<std::string> all;
+    for (const auto& entry : fs::directory_iterator(path_)) all.insert(entry.path().filename());
+    return all;
+  };
+  const std::set<std::string> before = names();
+  const DiskCheck check = check_disk_directory(path_).value();
+  EXPECT_TRUE(check.is_sound());
+  EXPECT_EQ(check.pages, 1);
+  EXPECT_EQ(list_disk_directory(path_).value().segments.size(), 1U);
+  {
+    PageMemory large({900'000});
+    const auto tier = open(4 * mib).value();
+    for (uint32_t i = 10; i < 30; ++i)  // more than the bound: files go, and come
+      ASSERT_EQ(store(*tier, name_of(i), large), TierOutcome::done);
+    EXPECT_TRUE(tier->last_fault().is_ok());
+  }
+  ASSERT_TRUE(compact_disk_directory(path_));
+  for (const std::string& name : before)
+    EXPECT_TRUE(name == "1.pages" || names().contains(name)) << name;
+  EXPECT_EQ(content_of(outside), std::string(10'000, 'o'));
+  EXPECT_EQ(content_of(path_ + "/format.new"), std::string(10'000, 'f'));
+  EXPECT_TRUE(has_device || geteuid() != 0);
+  fs::remove(outside);
+}
+
+/// A new directory's format is not written over, or through, what stands there.
+TEST_F(DiskHostile, a_link_is_not_followed_to_write) {
+  const std::string outside = folder_.path() + ".outside";
+  write_content(outside, "mine");
+  for (const char* const name : {"format.new", "format", "lock"}) {
+    fs::remove_all(path_);
+    fs::create_directory(path_);
+    fs::create_symlink(outside, path_ + "/" + name);
+    EXPECT_EQ(open().has_value(), std::string(name) == "format.new") << name;
+    EXPECT_EQ(content_of(outside), "mine") << name;
+    EXPECT_TRUE(fs::is_symlink(path_ + "/" + name)) << name;
+  }
+  fs::remove(outside);
+  fs::remove_all(path_);
+  fs::create_directory(path_);
+  fs::create_symlink(outside, path_ + "/format");
+  EXPECT_FALSE(open().has_value()) << "nor where it goes nowhere";
+  EXPECT_FALSE(fs::exists(outside));
+}
+
+/// As a pipe that nobody writes into: it would be waited for.
+TEST_F(DiskHostile, a_format_or_lock_that_is_no_file_is_refused_at_once) {
+  const auto refused = [&](const char* name) {
+    for (const Status& s : {open().error(), list_disk_directory(path_).error()}) {
+      EXPECT_THAT(s.message(), HasSubstr(path_ + "/" + name));
+      EXPECT_EQ(s.code(), Errc::io);
+    }
+  };
+  for (const char* const name : {"lock", "format"}) {
+    const std::string path = path_ + "/" + name, kept = content_of(path);
+    fs::remove(path);
+    ASSERT_EQ(mkfifo(path.c_str(), 0644), 0);
+    refused(name);
+    fs::remove(path);
+    fs::create_directory(path);
+    refused(name);
+    fs::remove(path);
+    {
+      const File socket = bound_socket(path);
+      refused(name);
+    }
+    fs::remove(path);
+    write_content(path, kept);
+  }
+  expect_the_good_page_alone();
+}
+
+/// When the directory was listed it was a file.
+TEST_F(DiskHostile, what_has_become_another_thing_is_not_opened) {
+  const auto io = tier::make_file_io(1, 0);
+  const auto files = tier::Files::open(path_, tier::Files::If::there);
+  fs::remove(path_ + "/1.pages");
+  ASSERT_EQ(mkfifo((path_ + "/1.pages").c_str(), 0644), 0);
+  const auto opened = files->open_segment(1, tier::Files::Open::existing, *io);
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message(), HasSubstr("1.pages is no regular file"));
 }
 
 TEST_F(DiskHostile, files_larger_than_the_bound_go_unread) {

@@ -32,6 +32,9 @@ struct Faults {
   std::atomic<int> open_error = 0, allocate_error = 0;
   std::atomic<int64_t> opens = 0;
   std::function<void()> after_allocate = [] {};
+  /// Whether the device has room for so many bytes more.
+  std::function<bool(int64_t)> has_room = [](int64_t) { return true; };
+  bool promises_room = true;         ///< else room is found when it is written
   std::mutex gate;                   ///< each transfer passes it
   std::vector<tier::IoMemory> left;  ///< of operations that never end
 
@@ -63,6 +66,8 @@ class FaultyFileIo final : public tier::PlainFileIo {
   }
   int allocate(int file, int64_t offset, int64_t bytes) noexcept override {
     if (faults_.allocate_error != 0) return faults_.allocate_error;
+    if (!faults_.promises_room) return 0;
+    if (!faults_.has_room(bytes)) return ENOSPC;
     const int error = FileIo::allocate(file, offset, bytes);
     faults_.after_allocate();
     return error;
@@ -77,6 +82,7 @@ class FaultyFileIo final : public tier::PlainFileIo {
     if (f.hits(f.refused)) return -EAGAIN;
     if (f.hits(op.writes ? f.write_error : f.read_error)) return -EIO;
     if (op.writes && f.hits(f.no_space)) return -ENOSPC;
+    if (op.writes && !f.promises_room && !f.has_room(op.bytes)) return -ENOSPC;
     tier::FileOp part = op;
     if (f.hits(f.short_transfer))  // by blocks, as O_DIRECT asks for it
       part.bytes =

@@ -23,7 +23,7 @@ std::string example() {
   disk.loaded_tokens = 480;
   disk.load_outcomes[static_cast<size_t>(TierOutcome::corrupt)] = 2;
   disk.not_stored[static_cast<size_t>(StoreRefusal::budget)] = 5;
-  disk.is_resting = true;
+  disk.store_rests = {.begun = {0, 4, 0}, .last_reason = RestReason::late, .is_resting = true};
   disk.load_latency.counts[0] = 3;
   disk.load_latency.counts[2] = 1;
   disk.load_latency.counts[LatencyHistogram::num_buckets - 1] = 1;
@@ -48,7 +48,11 @@ TEST(Prometheus, says_what_tiers_count) {
         std::string("folio_tier_load_tokens_total{tier=\"host\"} 0"),
         "folio_tier_load_outcomes_total{outcome=\"corrupt\"," + label + "} 2",
         "folio_tier_not_stored_pages_total{reason=\"budget\"," + label + "} 5",
-        "folio_tier_resting{" + label + "} 1", "folio_tier_load_seconds_count{" + label + "} 5",
+        "folio_tier_rests_total{direction=\"store\",reason=\"late\"," + label + "} 4",
+        "folio_tier_rests_total{direction=\"load\",reason=\"late\"," + label + "} 0",
+        "folio_tier_resting{direction=\"store\"," + label + "} 1",
+        "folio_tier_resting{direction=\"load\"," + label + "} 0",
+        "folio_tier_load_seconds_count{" + label + "} 5",
         "folio_tier_load_seconds_sum{" + label + "} 12.5",
         "folio_tier_bytes{" + label + "} 1099511627776",
         std::string("folio_events_published_total 7"),

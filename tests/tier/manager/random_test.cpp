@@ -24,7 +24,9 @@ struct Sums {
 /// A pool of 12 pages over 16 pages of the host's memory, a directory, and a medium that does
 /// everything wrong, or one that is slow.
 void one_round(Rng& rng, const std::string& path, bool is_honest, Sums& sums) {
-  const auto host = make_host_tier({.max_bytes = 16 * (PatternEngine::page_bytes + 128)}).value();
+  const auto host =
+      make_host_tier({.max_bytes = 16 * host_record_bytes(PatternEngine::page_bytes).value()})
+          .value();
   const auto disk =
       make_disk_tier(path, {.max_bytes = 2 << 20}, {.segment_bytes = 1 << 20}).value();
   std::unique_ptr<tier::Medium> medium;
@@ -54,7 +56,8 @@ void one_round(Rng& rng, const std::string& path, bool is_honest, Sums& sums) {
     const size_t kind = tiers[t].tier == host.get() ? 0 : tiers[t].tier == disk.get() ? 1 : 2;
     sums.loaded[kind] += counters.loaded_pages;
     sums.lost += counters.lost_pages;
-    sums.rests += counters.rests;
+    for (const TierRests& rests : {counters.load_rests, counters.store_rests})
+      for (const int64_t begun : rests.begun) sums.rests += begun;
     ASSERT_EQ(counters.loading_pages, 0);
     ASSERT_EQ(counters.storing_pages + counters.waiting_pages, 0);
     ASSERT_EQ(counters.store_bytes, 0);

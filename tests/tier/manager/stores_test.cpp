@@ -186,7 +186,8 @@ TEST(CacheManagerStores, do_not_wait_for_a_queue_that_can_never_have_room) {
   engine.release(0);
   EXPECT_EQ(engine.manager().figures().stores, 0);
   EXPECT_EQ(refused(engine, StoreRefusal::failed), 3);
-  EXPECT_FALSE(engine.manager().counters(0).value().is_resting) << "a full queue is no fault";
+  EXPECT_FALSE(engine.manager().counters(0).value().store_rests.is_resting)
+      << "a full queue is no fault";
   engine.finish();
 }
 
@@ -227,9 +228,66 @@ TEST(CacheManagerStores, do_not_wait_for_a_tier_that_rests) {
   tier.end();
   tier.end();
   engine.manager().poll();
-  EXPECT_TRUE(engine.manager().counters(0).value().is_resting);
+  const TierCounters counters = engine.manager().counters(0).value();
+  EXPECT_TRUE(counters.store_rests.is_resting);
+  EXPECT_FALSE(counters.load_rests.is_resting);
   EXPECT_EQ(refused(engine, StoreRefusal::resting), 3);
   EXPECT_EQ(engine.pool().stats().used_pages, 0);
+  engine.finish();
+}
+
+/// Its stores rest for each reason in turn, and what it has is loaded.
+TEST(CacheManagerStores, that_rest_leave_a_tier_to_be_read) {
+  const Tokens there = count_from(0, 13);
+  ManualTier tier;
+  ManualClock clock;
+  PatternEngine engine(
+      {.num_pages = 12,
+       .tiers = {{.tier = &tier, .policy = StorePolicy::write_through, .faults_to_rest = 2}},
+       .manager = {.store_deadline_ms = 10, .clock = clock.clock()}});
+  TokenId next = 1000;
+  const auto run_new = [&] {
+    run(engine, count_from(next += 1000, 13));
+    engine.release(0);
+  };
+  const auto rests = [&] { return engine.manager().counters(0).value().store_rests; };
+  const auto expect_read = [&](RestReason reason) {
+    EXPECT_TRUE(rests().is_resting) << name(reason);
+    EXPECT_EQ(rests().begun[static_cast<size_t>(reason)], 1) << name(reason);
+    EXPECT_EQ(rests().last_reason, reason);
+    engine.pool().clear().or_throw();
+    ASSERT_NE(engine.admit(there), nullptr);
+    engine.settle();
+    EXPECT_EQ(engine.length(0), 12) << name(reason);
+    engine.check();
+    engine.release(0);
+    clock.advance_ms(1'000'000);
+  };
+  run(engine, there);
+  engine.release(0);
+  engine.settle();
+  tier.store_outcome = TierOutcome::failed;
+  run_new();
+  engine.settle();
+  expect_read(RestReason::failed);
+  tier.store_outcome = TierOutcome::done;
+  run_new();
+  engine.settle();
+  tier.ends_at_once = false;
+  run_new();
+  clock.advance_ms(10);
+  engine.manager().poll();
+  tier.ends_at_once = true;
+  engine.settle();
+  expect_read(RestReason::late);
+  run_new();
+  engine.settle();
+  tier.is_closed = true;
+  run_new();
+  tier.is_closed = false;
+  engine.settle();
+  expect_read(RestReason::refused);
+  EXPECT_EQ(engine.manager().counters(0).value().load_rests, TierRests());
   engine.finish();
 }
 

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t page_of_tier = PatternEngine::page_bytes + 128;  // with a header
+const int64_t page_of_tier = redis_record_bytes(PatternEngine::page_bytes).value();
 
 /// What is to go wrong.
 enum class Fails : uint8_t { server = 0, everything = 1 };
@@ -169,7 +169,8 @@ class Migration : public ::testing::Test {
     sums_.loaded[medium] += counters.loaded_pages;
     sums_.stored[medium] += counters.stored_pages;
     sums_.lost += counters.lost_pages;
-    sums_.rests += counters.rests;
+    for (const TierRests& rests : {counters.load_rests, counters.store_rests})
+      for (const int64_t begun : rests.begun) sums_.rests += begun;
     for (size_t o = 0; o < num_tier_outcomes; ++o) {
       sums_.loads[medium][o] += counters.load_outcomes[o];
       sums_.stores[medium][o] += counters.store_outcomes[o];
