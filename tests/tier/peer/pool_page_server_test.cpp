@@ -248,7 +248,7 @@ TEST(PoolServerOfOne, refuses_what_cannot_be) {
   EXPECT_THAT(PoolPageServer::create(nullptr, right).error().message(),
               HasSubstr("transport is null"));
   PatternEngine silent({.num_pages = 4});
-  says([&](auto& o) { o.pool = &silent.pool(); }, "on_event");
+  says([&](auto& o) { o.pool = &silent.pool(), o.name = silent.names(); }, "on_event");
   EXPECT_TRUE(PoolPageServer::create(transport.get(), right));
 }
 
