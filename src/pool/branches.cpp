@@ -112,7 +112,11 @@ Status PagePool::keep_path(std::span<const SequenceId> tree, size_t leaf) noexce
     if (SequenceRecord* const s = state.find(id); s != nullptr) s->listed = false;
   }
   if (!checked.is_ok()) return checked;
-  if (leaf != 0) state.swap_pages(*state.find(tree[0]), *state.find(tree[leaf]));
+  if (leaf != 0) {
+    SequenceRecord& kept = *state.find(tree[0]);
+    state.swap_pages(kept, *state.find(tree[leaf]));
+    if (state.first_filling(kept, kept.room) != kept.pages) state.cut(kept, kept.length);
+  }
   for (size_t i = tree.size(); i-- > 1;) state.close_sequence(*state.find(tree[i]));
   state.end_call();
   return {};

@@ -140,15 +140,17 @@ Status PagePool::State::check_steps_and_copies(uint32_t* copies) const noexcept 
     ++copies[copy.from];
     ++copies[copy.to];
   }
+  uint32_t filling = 0;
   io_pins.visit([&](const pool::IoPins::Place& place) {
     if (place.group == 0) ++copies[place.page];
+    filling += place.fills && records[place.page].filling ? 1 : 0;
   });
-  return {};
+  return filling == io_pins.filling() ? Status() : broken("transfers that fill:", filling);
 }
 
 Status PagePool::State::check_pages(const uint32_t* references,
                                     const uint32_t* copies) const noexcept {
-  uint32_t waiting = 0, of_sequences = 0;
+  uint32_t waiting = 0, of_sequences = 0, filling = 0;
   for (uint32_t page = 0; page < options.num_pages; ++page) {
     const PageRecord& record = records[page];
     if (record.references != references[page])
@@ -157,6 +159,7 @@ Status PagePool::State::check_pages(const uint32_t* references,
     if (!pool::is_evictable(record.list) && (record.steps & ~unfinished) != 0)
       return broken("a finished step holds page", page);
     waiting += record.awaits_copy ? 1 : 0;
+    filling += record.filling ? 1 : 0;
     of_sequences += record.references != 0 ? 1 : 0;
     const bool is_outside = groups.active() && groups.slabs.has(0) &&
                             groups.slabs.use_of(0, page) == pool::PageUse::outside;
@@ -171,6 +174,7 @@ Status PagePool::State::check_pages(const uint32_t* references,
   }
   if (of_sequences != pages_of_sequences)
     return broken("miscounted pages of sequences:", pages_of_sequences);
+  if (filling != io_pins.filling()) return broken("pages that transfers fill:", filling);
   return waiting == page_copies.pending().size() ? Status()
                                                  : broken("pages that wait for a copy:", waiting);
 }

@@ -18,7 +18,25 @@ Status no_such_page(int32_t entry, uint32_t group, uint32_t end) {
 
 }  // namespace
 
-Result<IoPin> PagePool::begin_io(SequenceId id, int32_t entry, uint32_t group) noexcept {
+Status PagePool::State::check_fill(const SequenceRecord& s, int32_t entry,
+                                   uint32_t group) const noexcept {
+  if (group != 0) {
+    return fail(Errc::invalid_argument,
+                "PagePool::begin_io: group is {}, expected 0 for a page to fill", group);
+  }
+  if (const int32_t full = s.length / options.page_size; entry < full) {
+    return fail(Errc::invalid_argument,
+                "PagePool::begin_io: entry is {}, expected at least {} for a page to fill (the "
+                "full pages of the sequence)",
+                entry, full);
+  }
+  if (!records[row(s)[entry]].filling) return {};
+  return fail(Errc::busy, "PagePool::begin_io: a transfer fills page {} of the sequence already",
+              entry);
+}
+
+Result<IoPin> PagePool::begin_io(SequenceId id, int32_t entry, uint32_t group,
+                                 IoAccess access) noexcept {
   SequenceRecord* const s = State::find_open(state_, id);
   if (s == nullptr) return State::refused(state_, "begin_io", id);
   State& state = *state_;
@@ -37,6 +55,15 @@ Result<IoPin> PagePool::begin_io(SequenceId id, int32_t entry, uint32_t group) n
                 "take_copies before",
                 entry);
   }
+  if (access > IoAccess::fills) {
+    return fail(Errc::invalid_argument,
+                "PagePool::begin_io: access is {}, expected reads or fills (0 .. 1)",
+                static_cast<int>(access));
+  }
+  const bool fills = access == IoAccess::fills;
+  if (fills) {
+    if (Status checked = state.check_fill(*s, entry, group); !checked.is_ok()) return checked;
+  }
   if (state.io_pins.is_full()) {
     return fail(Errc::busy, "PagePool::begin_io: {} pages have transfers (max_io_pins)",
                 state.options.max_io_pins);
@@ -45,7 +72,8 @@ Result<IoPin> PagePool::begin_io(SequenceId id, int32_t entry, uint32_t group) n
     ++state.records[page].copies;
   else
     ++state.groups[group].pages[page].holds;
-  return state.io_pins.add(group, page);
+  if (fills) state.records[page].filling = true;
+  return state.io_pins.add(group, page, fills);
 }
 
 Status PagePool::end_io(IoPin pin) noexcept {
@@ -58,6 +86,7 @@ Status PagePool::end_io(IoPin pin) noexcept {
                 pin.index, pin.generation);
   }
   const uint32_t group = place->group, page = place->page;
+  if (place->fills) state.records[page].filling = false;
   state.io_pins.remove(pin);
   if (group == 0)
     state.unhold_copy(page);

@@ -16,7 +16,8 @@ class IoPins {
  public:
   struct Place {
     uint32_t page = no_entry;  ///< or no_entry: the place is free
-    uint32_t group = 0;
+    uint16_t group = 0;        ///< < max_groups
+    bool fills = false;
     uint32_t generation = 0;
     uint32_t next_free = no_entry;
   };
@@ -33,12 +34,14 @@ class IoPins {
 
   [[nodiscard]] bool is_full() const noexcept { return free_ == no_entry; }
   /// Needs a free place.
-  [[nodiscard]] IoPin add(uint32_t group, uint32_t page) noexcept {
+  [[nodiscard]] IoPin add(uint32_t group, uint32_t page, bool fills) noexcept {
     const uint32_t i = free_;
     Place& place = places_[i];
     free_ = std::exchange(place.next_free, no_entry);
     place.page = page;
-    place.group = group;
+    place.group = static_cast<uint16_t>(group);
+    place.fills = fills;
+    filling_ += fills ? 1 : 0;
     return {i, ++place.generation};
   }
   /// Or null.
@@ -48,9 +51,13 @@ class IoPins {
     return place.page != no_entry && place.generation == pin.generation ? &place : nullptr;
   }
   void remove(IoPin pin) noexcept {
+    filling_ -= places_[pin.index].fills ? 1 : 0;
     places_[pin.index].page = no_entry;
     places_[pin.index].next_free = std::exchange(free_, pin.index);
   }
+
+  /// Transfers that fill pages.
+  [[nodiscard]] uint32_t filling() const noexcept { return filling_; }
 
   /// Whether a transfer has the page. O(count)
   [[nodiscard]] bool have(uint32_t group, uint32_t page) const noexcept {
@@ -67,7 +74,7 @@ class IoPins {
 
  private:
   Place* places_ = nullptr;
-  uint32_t count_ = 0, free_ = no_entry;
+  uint32_t count_ = 0, free_ = no_entry, filling_ = 0;
 };
 
 }  // namespace folio::inline v1::pool

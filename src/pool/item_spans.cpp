@@ -118,17 +118,21 @@ void ItemSpans::close_from(uint32_t sequence, uint32_t first) noexcept {
   while (count > first) namespaces_.close(opened(sequence)[--count]);
 }
 
-void ItemSpans::cut(uint32_t sequence, int32_t length) noexcept {
-  if (!is_on()) return;
-  const auto begin_before = [&](int32_t end) {
-    const std::span<const ContentSpan> all = of(sequence);
-    return static_cast<uint32_t>(
-        std::partition_point(all.begin(), all.end(),
-                             [end](const ContentSpan& s) { return s.offset < end; }) -
-        all.begin());
-  };
-  close_from(sequence, begin_before(length / page_size_ * page_size_));
-  memory_.counts[sequence].given = begin_before(length);
+/// Of the sequence's items, those that begin before `end`.
+uint32_t ItemSpans::count_before(uint32_t sequence, int32_t end) const noexcept {
+  const std::span<const ContentSpan> all = of(sequence);
+  return static_cast<uint32_t>(
+      std::partition_point(all.begin(), all.end(),
+                           [end](const ContentSpan& s) { return s.offset < end; }) -
+      all.begin());
+}
+
+void ItemSpans::close_behind(uint32_t sequence, int32_t length) noexcept {
+  close_from(sequence, count_before(sequence, length / page_size_ * page_size_));
+}
+
+void ItemSpans::remove_behind(uint32_t sequence, int32_t length) noexcept {
+  if (is_on()) memory_.counts[sequence].given = count_before(sequence, length);
 }
 
 void ItemSpans::take_away(uint32_t sequence) noexcept {
@@ -143,7 +147,8 @@ void ItemSpans::share(uint32_t from, uint32_t to, int32_t length) noexcept {
   count.opened = memory_.counts[from].opened;
   std::copy_n(opened(from), count.opened, opened(to));
   for (uint32_t i = 0; i < count.opened; ++i) namespaces_.retain(opened(to)[i]);
-  cut(to, length);
+  close_behind(to, length);
+  remove_behind(to, length);
 }
 
 void ItemSpans::swap(uint32_t a, uint32_t b) noexcept {

@@ -71,9 +71,10 @@ class ItemSpans {
   /// The same, and opens them: `position` is `page_to_open`, or before it.
   [[nodiscard]] Before open(Before before, uint32_t position, uint32_t sequence) noexcept;
 
-  /// The sequence has fewer tokens now: what begins behind them is not its any more, and only what
-  /// begins in full pages stays open.
-  void cut(uint32_t sequence, int32_t length) noexcept;
+  /// The sequence has fewer tokens now: only what begins in full pages stays open.
+  void close_behind(uint32_t sequence, int32_t length) noexcept;
+  /// What begins behind `length` tokens, and is not open, is not its any more.
+  void remove_behind(uint32_t sequence, int32_t length) noexcept;
   /// Closes all of the sequence.
   void close(uint32_t sequence) noexcept { close_from(sequence, 0); }
   /// Closes them and takes them away.
@@ -95,6 +96,7 @@ class ItemSpans {
     return memory_.namespaces + int64_t{sequence} * max_spans_;
   }
   [[nodiscard]] ContentSpan seen_from(int64_t position, ContentSpan span) const noexcept;
+  [[nodiscard]] uint32_t count_before(uint32_t sequence, int32_t end) const noexcept;
   void close_from(uint32_t sequence, uint32_t first) noexcept;
 
   Memory memory_;

@@ -83,6 +83,7 @@ struct alignas(64) PageRecord {
   bool is_tail : 1 = false;      ///< of a released sequence: cut, without content, and kept
   bool spoken_for : 1 = false;   ///< with content: a sequence has said how long it is kept
   bool first_child : 1 = false;  ///< in the HeadIndex: found from the page before it
+  bool filling : 1 = false;      ///< a transfer writes what is still to be committed
   uint8_t use = 0;               ///< with content: what the eviction policy notes of it
   uint8_t level = policy_level;  ///< findable: how long it is kept; another one until a deadline
 };

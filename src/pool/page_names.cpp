@@ -4,10 +4,21 @@
 /// A name belongs to a content: of the pages that have it, the findable one keeps it
 /// (`PrefixIndex`), and hands it on with the content. So a content is named once, and forgets its
 /// name with its last page.
+#include <limits>
+
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
 namespace folio::inline v1 {
+namespace {
+
+Status no_names(const char* call) {
+  return fail(Errc::invalid_argument,
+              "PagePool::{}: the pool has no names, expected a function in PoolOptions::name",
+              call);
+}
+
+}  // namespace
 
 int32_t PagePool::State::end_of_named(const pool::SequenceRecord& s, int32_t end) const noexcept {
   const uint32_t* const pages = row(s);
@@ -15,10 +26,23 @@ int32_t PagePool::State::end_of_named(const pool::SequenceRecord& s, int32_t end
   return end;
 }
 
+Status PagePool::State::give_name(const pool::SequenceRecord& s, int32_t position,
+                                  const PageName* parent, std::span<const TokenId> full_page,
+                                  PageName& name) noexcept {
+  const pool::Namespace& space = namespaces[s.space];
+  const PageContent content{.parent = parent,
+                            .tokens = full_page,
+                            .spans = items.in_page(index_of(s), position),
+                            .salt = {space.salt, space.salt_bytes},
+                            .adapter = space.adapter};
+  calls_out = true;
+  const Status named = options.name.function(options.name.context, content, &name);
+  calls_out = false;
+  return named;
+}
+
 Result<PageName> PagePool::State::name_of(const pool::SequenceRecord& s,
                                           int32_t position) noexcept {
-  const NameFunction& give = options.name;
-  const pool::Namespace& space = namespaces[s.space];
   const uint32_t* const pages = row(s);
   int32_t next = end_of_named(s, position + 1);
   const PageName* parent =
@@ -26,14 +50,8 @@ Result<PageName> PagePool::State::name_of(const pool::SequenceRecord& s,
   for (; next <= position; ++next) {
     const uint32_t page = index.findable_twin(pages[next]);
     PageName name;
-    const PageContent content{.parent = parent,
-                              .tokens = {tokens_of(page), static_cast<size_t>(options.page_size)},
-                              .spans = items.in_page(index_of(s), next),
-                              .salt = {space.salt, space.salt_bytes},
-                              .adapter = space.adapter};
-    calls_out = true;
-    const Status named = give.function(give.context, content, &name);
-    calls_out = false;
+    const Status named =
+        give_name(s, next, parent, {tokens_of(page), static_cast<size_t>(options.page_size)}, name);
     if (!named.is_ok()) return named;
     index.set_name(page, name);
     parent = index.name_of(page);
@@ -45,10 +63,7 @@ Result<PageName> PagePool::name(SequenceId id, int32_t position) noexcept {
   const pool::SequenceRecord* const s = State::find_open(state_, id);
   if (s == nullptr) return State::refused(state_, "name", id);
   State& state = *state_;
-  if (state.options.name.function == nullptr) {
-    return fail(Errc::invalid_argument,
-                "PagePool::name: the pool has no names, expected a function in PoolOptions::name");
-  }
+  if (state.options.name.function == nullptr) return no_names("name");
   const int32_t full = s->length / state.options.page_size;
   if (position < 0 || position >= full) {
     return fail(Errc::invalid_argument,
@@ -57,6 +72,56 @@ Result<PageName> PagePool::name(SequenceId id, int32_t position) noexcept {
                 position, full);
   }
   return state.name_of(*s, position);
+}
+
+Status PagePool::names_of(SequenceId id, int32_t position, std::span<const TokenId> tokens,
+                          std::span<PageName> names, size_t known) noexcept {
+  const pool::SequenceRecord* const s = State::find_open(state_, id);
+  if (s == nullptr) return State::refused(state_, "names_of", id);
+  State& state = *state_;
+  if (state.options.name.function == nullptr) return no_names("names_of");
+  const int32_t full = s->length / state.options.page_size;
+  if (position < 0 || position > full) {
+    return fail(Errc::invalid_argument,
+                "PagePool::names_of: position is {}, expected 0 .. {} (the full pages of the "
+                "sequence)",
+                position, full);
+  }
+  const auto page_size = static_cast<size_t>(state.options.page_size);
+  const size_t most =
+      std::numeric_limits<int32_t>::max() / page_size - static_cast<size_t>(position);
+  if (names.size() > most || tokens.size() != names.size() * page_size) {
+    return fail(Errc::invalid_argument,
+                "PagePool::names_of: tokens has {} elements for {} names, expected {} for each of "
+                "at most {}",
+                tokens.size(), names.size(), page_size, most);
+  }
+  if (known > names.size()) {
+    return fail(Errc::invalid_argument,
+                "PagePool::names_of: known is {}, expected at most {} (the names)", known,
+                names.size());
+  }
+  if (known == names.size()) return {};
+  if (tokens.data() == nullptr) return pool::null_memory("names_of", "tokens", tokens.size());
+  if (names.data() == nullptr) return pool::null_memory("names_of", "names", names.size());
+  PageName before;
+  const PageName* parent = known == 0 ? nullptr : &names[known - 1];
+  if (known == 0 && position != 0) {
+    const Result<PageName> name = state.name_of(*s, position - 1);
+    if (!name) return name.error();
+    before = *name;
+    parent = &before;
+  }
+  for (size_t i = known; i < names.size(); parent = &names[i++]) {
+    const Status named = state.give_name(*s, position + static_cast<int32_t>(i), parent,
+                                         tokens.subspan(i * page_size, page_size), names[i]);
+    if (!named.is_ok()) return named;
+  }
+  return {};
+}
+
+NameFunction PagePool::name_function() const noexcept {
+  return state_ == nullptr ? NameFunction{} : state_->options.name;
 }
 
 }  // namespace folio::inline v1

@@ -241,6 +241,11 @@ struct PagePool::State {
     return group == 0 ? records[page].awaits_copy
                       : groups[group].pages[page].pending_copy != pool::no_page;
   }
+  [[nodiscard]] Status check_fill(const pool::SequenceRecord& s, int32_t entry,
+                                  uint32_t group) const noexcept;
+  /// The first entry, from the sequence's length to `end` tokens, whose page a transfer fills; else
+  /// that of `end`.
+  [[nodiscard]] uint32_t first_filling(const pool::SequenceRecord& s, int32_t end) const noexcept;
   /// Whether all copies of the page read only slots before `cut`, and no transfer has it.
   [[nodiscard]] bool copies_end_before(uint32_t page, int32_t cut) const noexcept;
 
@@ -275,6 +280,8 @@ struct PagePool::State {
   /// Each gets what the other has: tokens, room, pages and the steps that hold them.
   void swap_pages(pool::SequenceRecord& a, pool::SequenceRecord& b) noexcept;
   void close_sequence(pool::SequenceRecord& s) noexcept;
+  /// To `length` tokens, without room behind them. Its items stay.
+  void cut(pool::SequenceRecord& s, int32_t length) noexcept;
 
   /// Pages first .. last - 1 of the row have become full.
   void name_full_pages(const pool::SequenceRecord& s, uint32_t first, uint32_t last,
@@ -288,6 +295,10 @@ struct PagePool::State {
   [[nodiscard]] int32_t end_of_named(const pool::SequenceRecord& s, int32_t end) const noexcept;
   /// The name of a full page of the sequence; those before it get theirs, too.
   [[nodiscard]] Result<PageName> name_of(const pool::SequenceRecord& s, int32_t position) noexcept;
+  /// Of the sequence's page `position` with these tokens, behind the page of that name.
+  [[nodiscard]] Status give_name(const pool::SequenceRecord& s, int32_t position,
+                                 const PageName* parent, std::span<const TokenId> full_page,
+                                 PageName& name) noexcept;
   /// The content of the sequence's page `position` can be found from now on.
   void tell_stored(const pool::SequenceRecord& s, uint32_t position) noexcept;
   [[nodiscard]] Status check_events(const char* call,

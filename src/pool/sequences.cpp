@@ -149,6 +149,15 @@ void PagePool::State::name_run(const SequenceRecord& s, uint32_t first, uint32_t
   if (heads.is_on()) add_heads(s, first, last, known);
 }
 
+uint32_t PagePool::State::first_filling(const SequenceRecord& s, int32_t end) const noexcept {
+  const uint32_t last = pages_for(end);
+  if (io_pins.filling() == 0) return last;
+  const uint32_t* const pages = row(s);
+  auto p = static_cast<uint32_t>(s.length / options.page_size);
+  while (p < last && !records[pages[p]].filling) ++p;
+  return std::min(p, last);
+}
+
 Status PagePool::commit(SequenceId id, std::span<const TokenId> written, Merge merge) noexcept {
   SequenceRecord* const found = State::find_open(state_, id);
   if (found == nullptr) return State::refused(state_, "commit", id);
@@ -170,6 +179,10 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written, Merge m
         Errc::invalid_argument,
         "PagePool::commit: page {} of the sequence waits for a copy, expected take_copies before",
         s.length / page_size);
+  }
+  const int32_t end = s.length + static_cast<int32_t>(written.size());
+  if (const uint32_t p = state.first_filling(s, end); p != state.pages_for(end)) {
+    return fail(Errc::busy, "PagePool::commit: a transfer fills page {} of the sequence", p);
   }
   const int32_t first_full = s.length / page_size;
   while (!written.empty()) {
@@ -203,19 +216,30 @@ Status PagePool::State::check_length(const char* call, const SequenceRecord& s,
               s.length);
 }
 
-Status PagePool::trim(SequenceId id, int32_t length) noexcept {
+void PagePool::State::cut(SequenceRecord& s, int32_t length) noexcept {
+  if (length == s.room) return;
+  cut_groups(s, length);
+  drop_pages(s, pages_for(length));
+  s.length = s.room = length;
+  s.trimmed = length % options.page_size != 0;
+}
+
+Status PagePool::trim(SequenceId id, int32_t length, CutItems items) noexcept {
   SequenceRecord* const found = State::find_open(state_, id);
   if (found == nullptr) return State::refused(state_, "trim", id);
   SequenceRecord& s = *found;
+  if (items > CutItems::kept) {
+    return fail(Errc::invalid_argument,
+                "PagePool::trim: items is {}, expected removed or kept (0 .. 1)",
+                static_cast<int>(items));
+  }
   if (Status checked = state_->check_length("trim", s, length); !checked.is_ok()) return checked;
   if (const uint32_t group = state_->group_that_cannot(s, length); group != 0)
     return pool::cannot_go_back("trim", length, group, s.length);
-  state_->items.cut(state_->index_of(s), length);
-  if (length == s.room) return {};
-  state_->cut_groups(s, length);
-  state_->drop_pages(s, state_->pages_for(length));
-  s.length = s.room = length;
-  s.trimmed = length % state_->options.page_size != 0;
+  const uint32_t index = state_->index_of(s);
+  state_->items.close_behind(index, length);
+  if (items == CutItems::removed) state_->items.remove_behind(index, length);
+  state_->cut(s, length);
   state_->end_call();
   return {};
 }

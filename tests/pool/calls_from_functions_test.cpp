@@ -39,7 +39,8 @@ std::vector<Status> call_all(PagePool& pool, SequenceId id, StepTicket ticket, I
           pool.end_step(ticket),
           pool.begin_io(id, 0).error(),
           pool.end_io(pin),
-          pool.name(id, 0).error()};
+          pool.name(id, 0).error(),
+          pool.names_of(id, 0, {}, {})};
 }
 
 /// Names pages and hears events, and calls the pool from there.

@@ -94,6 +94,53 @@ TEST(IoPins, hold_pages_of_groups) {
   expect_sound(pool);
 }
 
+TEST(IoPins, that_fill_a_page_keep_its_tokens_from_being_committed) {
+  PagePool pool = make_pool(options_of(4));
+  const SequenceId a = prefill(pool, count_from(0, 6));
+  pool.reserve(a, 6).or_throw();
+  const IoPin pin = pool.begin_io(a, 2, 0, IoAccess::fills).value();
+  expect_sound(pool);
+  EXPECT_EQ(pool.begin_io(a, 2, 0, IoAccess::fills).error().code(), Errc::busy);
+  const IoPin reader = pool.begin_io(a, 2).value();
+  EXPECT_TRUE(pool.commit(a, count_from(6, 2)).is_ok()) << "the page before";
+  const Status refused = pool.commit(a, count_from(8, 1));
+  EXPECT_EQ(refused.code(), Errc::busy);
+  EXPECT_THAT(refused.message(), HasSubstr("fills page 2 of the sequence"));
+  pool.end_io(pin).or_throw();
+  expect_sound(pool);
+  EXPECT_TRUE(pool.commit(a, count_from(8, 4)).is_ok());
+  EXPECT_THAT(pool.begin_io(a, 2, 0, IoAccess::fills).error().message(),
+              HasSubstr("entry is 2, expected at least 3"));
+  EXPECT_THAT(pool.begin_io(a, 2, 0, static_cast<IoAccess>(2)).error().message(),
+              HasSubstr("access is 2"));
+  pool.end_io(reader).or_throw();
+  expect_sound(pool);
+}
+
+TEST(IoPins, that_fill_a_page_keep_it_out_of_a_path_that_another_sequence_takes_over) {
+  PagePool pool = make_pool(options_of(8));
+  const SequenceId a = prefill(pool, count_from(0, 6)), b = pool.fork(a, 4).value();
+  pool.reserve(b, 8).or_throw();
+  const uint32_t filled = row(pool, b, 2)[1];
+  const IoPin pin = pool.begin_io(b, 1, 0, IoAccess::fills).value();
+  const SequenceId tree[] = {a, b};
+  pool.keep_path(tree, 0).or_throw();
+  const SequenceId c = pool.fork(a, 4).value();
+  pool.reserve(c, 8).or_throw();
+  const IoPin other = pool.begin_io(c, 2, 0, IoAccess::fills).value();
+  const SequenceId another[] = {a, c};
+  pool.keep_path(another, 1).or_throw();
+  EXPECT_EQ(pool.length(a).value(), 4);
+  EXPECT_EQ(pool.explain(a, 8).value().needed, 2) << "its room has gone";
+  expect_sound(pool);
+  pool.reserve(a, 8).or_throw();
+  EXPECT_THAT(row(pool, a, 3), ::testing::Not(::testing::Contains(filled)));
+  EXPECT_TRUE(pool.commit(a, count_from(4, 8)).is_ok());
+  pool.end_io(pin).or_throw();
+  pool.end_io(other).or_throw();
+  expect_sound(pool);
+}
+
 TEST(IoPins, are_refused_with_a_reason) {
   PagePool pool = make_pool(options_of(4, 1));
   const SequenceId a = prefill(pool, count_from(0, 6));

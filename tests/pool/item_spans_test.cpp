@@ -147,6 +147,24 @@ TEST(ItemSpans, trim_takes_away_images_that_begin_behind_the_cut) {
   expect_sound(pool);
 }
 
+TEST(ItemSpans, trim_keeps_images_for_who_computes_them_again) {
+  PagePool pool = make_pool(options_of(16, 4));
+  const Tokens prompt = count_from(0, 16);
+  const Spans two{{2, 1, image(1)}, {5, 6, image(2)}};
+  const SequenceId id = prefill(pool, prompt, {.spans = two});
+  pool.trim(id, 1, CutItems::kept).or_throw();
+  expect_sound(pool);
+  pool.reserve(id, 15).or_throw();
+  static_cast<void>(pool.take_copies());
+  feed(pool, id, {prompt.begin() + 1, prompt.end()});
+  pool.release(id).or_throw();
+  EXPECT_EQ(pool.peek(count_from(0, 17), {.spans = two}), 16);
+  EXPECT_EQ(pool.peek(count_from(0, 17)), 0);
+  expect_sound(pool);
+  EXPECT_THAT(pool.trim(prefill(pool, prompt), 1, static_cast<CutItems>(2)).message(),
+              HasSubstr("items is 2, expected removed or kept"));
+}
+
 TEST(ItemSpans, a_tree_of_drafts_hands_its_images_on) {
   PagePool pool = make_pool(options_of(16, 4));
   const Tokens prompt = count_from(0, 8);

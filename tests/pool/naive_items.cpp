@@ -94,12 +94,13 @@ void NaiveItems::close(Row& row, size_t keep) {
   }
 }
 
-void NaiveItems::cut(Row& row, int32_t length) {
+void NaiveItems::cut(Row& row, int32_t length, CutItems items) {
   const int64_t full = length / page_size_ * page_size_;
   close(row, static_cast<size_t>(
                  std::count_if(row.spans.begin(), row.spans.end(),
                                [&](const ContentSpan& span) { return span.offset < full; })));
-  std::erase_if(row.spans, [&](const ContentSpan& span) { return span.offset >= length; });
+  if (items == CutItems::removed)
+    std::erase_if(row.spans, [&](const ContentSpan& span) { return span.offset >= length; });
 }
 
 void NaiveItems::share(Row& child, int32_t length) {

@@ -49,7 +49,7 @@ class NaiveItems {
   int enter(Row& row, int parent, size_t position);
   void close(Row& row, size_t keep = 0);
   /// The sequence has `length` tokens.
-  void cut(Row& row, int32_t length);
+  void cut(Row& row, int32_t length, CutItems items = CutItems::removed);
   /// The child has what its parent has; from now on, what is its own.
   void share(Row& child, int32_t length);
 

@@ -194,6 +194,62 @@ TEST(PagePoolNames, a_fork_has_the_names_of_the_pages_that_it_shares) {
   take_copies(named.pool);
 }
 
+// ---- Names of tokens to come
+
+TEST(PagePoolNames, tokens_have_the_names_that_their_pages_will_have) {
+  NamedPool named(8);
+  const Tokens tokens = count_from(0, 16);
+  const SequenceOptions options{.salt = "s", .adapter = 3};
+  const SequenceId id = prefill(named.pool, {tokens.begin(), tokens.begin() + 6}, options);
+  std::vector<PageName> names(3);
+  const auto rest = std::span(tokens).subspan(4);
+  ASSERT_TRUE(named.pool.names_of(id, 1, rest.first(4), std::span(names).first(1)).is_ok());
+  EXPECT_EQ(named.names.calls, 2) << "its own, and that of the page before";
+  ASSERT_TRUE(named.pool.names_of(id, 1, rest, names, 1).is_ok());
+  EXPECT_EQ(named.names.calls, 4) << "one is known";
+  named.pool.reserve(id, 10).or_throw();
+  feed(named.pool, id, {tokens.begin() + 6, tokens.end()});
+  for (size_t i = 0; i < names.size(); ++i)
+    EXPECT_EQ(named.name(id, static_cast<int32_t>(i) + 1), names[i]);
+  EXPECT_EQ(names[2], expected(tokens, options));
+  names.resize(4);
+  ASSERT_TRUE(named.pool.names_of(id, 0, tokens, names).is_ok());
+  EXPECT_EQ(names[3], expected(tokens, options)) << "from the first page on";
+}
+
+TEST(PagePoolNames, tokens_that_cannot_be_named_are_refused) {
+  NamedPool named(4);
+  const Tokens tokens = count_from(0, 8);
+  const SequenceId id = prefill(named.pool, tokens);
+  std::vector<PageName> names(2);
+  const auto refusal = [&](int32_t position, size_t count, size_t num_names, size_t known = 0) {
+    const Status s = named.pool.names_of(id, position, std::span(tokens).first(count),
+                                         std::span(names).first(num_names), known);
+    EXPECT_EQ(s.code(), Errc::invalid_argument);
+    return std::string(s.message());
+  };
+  for (const int32_t position : {-1, 3, INT_MIN, INT_MAX})
+    EXPECT_THAT(refusal(position, 8, 2), HasSubstr("position is"));
+  EXPECT_THAT(refusal(0, 7, 2), HasSubstr("tokens has 7 elements for 2 names"));
+  EXPECT_THAT(refusal(0, 8, 2, 3), HasSubstr("known is 3, expected at most 2"));
+  const std::span<const TokenId> nowhere(static_cast<const TokenId*>(nullptr), 8);
+  EXPECT_THAT(named.pool.names_of(id, 0, nowhere, names).message(), HasSubstr("tokens is null"));
+  const std::span<PageName> no_names(static_cast<PageName*>(nullptr), 2);
+  EXPECT_THAT(named.pool.names_of(id, 0, tokens, no_names).message(), HasSubstr("names is null"));
+  const std::span<PageName> many(names.data(), size_t{1} << 40);
+  EXPECT_THAT(named.pool.names_of(id, 0, tokens, many).message(), HasSubstr("at most"));
+  EXPECT_TRUE(named.pool.names_of(id, 2, {}, {}).is_ok()) << "none";
+  EXPECT_THAT(named.pool.names_of({}, 0, {}, {}).message(), HasSubstr("id is sequence"));
+  EXPECT_EQ(named.names.calls, 0);
+  named.names.fail_at = 1;
+  EXPECT_EQ(named.pool.names_of(id, 0, tokens, names).code(), Errc::io);
+  PagePool nameless = make_pool({.num_pages = 4, .page_size = page_size});
+  EXPECT_THAT(nameless.names_of(prefill(nameless, tokens), 0, tokens, names).message(),
+              HasSubstr("no names"));
+  EXPECT_EQ(nameless.name_function().function, nullptr);
+  EXPECT_EQ(named.pool.name_function().context, named.names.function().context);
+}
+
 // ---- Errors of the function
 
 TEST(PagePoolNames, an_error_of_the_function_leaves_its_page_unnamed_and_keeps_the_names_before) {

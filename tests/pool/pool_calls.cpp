@@ -137,7 +137,9 @@ void apply(PoolModel& model, const PoolCall& call) {
     if (kind < 12) model.take_copies();
     return model.commit(s, tokens, merge);
   }
-  if (kind < 16) return model.trim(s, cut(model.tokens(s).size(), call[2]));
+  if (kind < 16)
+    return model.trim(s, cut(model.tokens(s).size(), call[2]),
+                      call[4] % 3 == 0 ? CutItems::kept : CutItems::removed);
   if (kind < 18) {  // a roll-back of a few tokens and new ones
     model.trim(s, cut(model.tokens(s).size(), call[2]));
     model.reserve(s, 2);

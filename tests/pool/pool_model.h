@@ -51,7 +51,7 @@ class PoolModel {
   void resume(size_t sequence, const std::vector<TokenId>& tokens);
   void commit(size_t sequence, const std::vector<TokenId>& written, Merge merge = Merge::refused);
   void clear();
-  void trim(size_t sequence, int32_t length);
+  void trim(size_t sequence, int32_t length, CutItems items = CutItems::removed);
   void fork(size_t sequence, int32_t length);
   void release(size_t sequence);
   void take_copies();

@@ -121,14 +121,14 @@ void PoolModel::drop_pages(Sequence& s, size_t keep) {
   }
 }
 
-void PoolModel::trim(size_t sequence, int32_t length) {
+void PoolModel::trim(size_t sequence, int32_t length, CutItems items) {
   Sequence& s = sequences_[sequence];
   const std::vector<std::byte> before = memory_.snapshot();
-  const Status status = pool_.trim(s.id, length);
+  const Status status = pool_.trim(s.id, length, items);
   if (length < 0 || length > static_cast<int64_t>(s.tokens.size()))
     return expect_unchanged(status, Errc::invalid_argument, before);
   checked(status);
-  items_.cut(s.items, length);
+  items_.cut(s.items, length, items);
   if (length < s.room) s.trimmed = length % page_size_ != 0;
   s.tokens.resize(static_cast<size_t>(length));
   s.room = length;

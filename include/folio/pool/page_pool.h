@@ -66,6 +66,13 @@ struct IoPin {
   bool operator==(const IoPin&) const = default;
 };
 
+/// What a transfer does with a page.
+enum class IoAccess : uint8_t {
+  reads = 0,
+  /// writes the K/V of tokens that are still to be committed: until it ends, nobody commits them
+  fills = 1,
+};
+
 /// Which cached page is evicted first.
 enum class Eviction : uint8_t {
   lru = 0,  ///< the one that was released first
@@ -85,6 +92,12 @@ enum class Merge : uint8_t {
   /// the findable page takes the place of the sequence's own, unless an unfinished step holds the
   /// sequence: rows that a step may read do not change
   allowed = 1,
+};
+
+/// What `trim` does with items that begin behind the cut (SequenceOptions::spans).
+enum class CutItems : uint8_t {
+  removed = 0,  ///< what is committed there then is text
+  kept = 1,     ///< they are still to come: for who cuts what is computed again
 };
 
 struct PoolOptions {
@@ -154,7 +167,8 @@ struct SequenceOptions {
   /// Items of another kind (folio/pool/name.h) that tokens of the prompt stand for, offsets in the
   /// prompt, ascending, none overlapping another; at most PoolOptions::max_spans. Copied. They
   /// belong to what is compared: pages in and behind an item are found by prompts with an equal
-  /// one at the same place. `trim` and `fork` take away those that begin behind the cut.
+  /// one at the same place. `fork`, and `trim` unless it is told otherwise, take away those that
+  /// begin behind the cut; `preempt` keeps them all.
   std::span<const ContentSpan> spans = {};
 };
 
@@ -233,13 +247,16 @@ class FOLIO_EXPORT PagePool {
   /// Says that the K/V of the next tokens are in the cache; pages that become full become findable.
   /// Where equal content is findable already, `merge` says what becomes of the two pages. Errors:
   /// invalid_argument beyond the reserved room, or while a copy into the sequence's last page has
-  /// not been taken, or for another number than Merge has
+  /// not been taken, or for another number than Merge has; busy while a transfer fills one of the
+  /// pages
   [[nodiscard]] Status commit(SequenceId id, std::span<const TokenId> written,
                               Merge merge = Merge::refused) noexcept;
 
   /// Cuts the sequence to `length` <= its length and gives up all reserved room. Errors:
-  /// invalid_argument also where a group has given up, and not cached, what that length needs
-  [[nodiscard]] Status trim(SequenceId id, int32_t length) noexcept;
+  /// invalid_argument also where a group has given up, and not cached, what that length needs, or
+  /// for another number than CutItems has
+  [[nodiscard]] Status trim(SequenceId id, int32_t length,
+                            CutItems items = CutItems::removed) noexcept;
 
   /// A new sequence with the first `length` tokens of `id`. Full pages are shared; a cut page
   /// becomes a copy to take. Errors: invalid_argument as `trim`;
@@ -253,8 +270,9 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Status fork(SequenceId id, int32_t length, std::span<SequenceId> children) noexcept;
 
   /// Of a tree of drafts, sequences that fork has made of tree[0], keeps one path: tree[0] gets the
-  /// tokens, room and pages of tree[leaf], and all others are released; how long its pages are kept
-  /// is what was said of tree[0]. Errors: invalid_argument
+  /// tokens, room, items and pages of tree[leaf], and all others are released; how long its pages
+  /// are kept is what was said of tree[0]. Room in pages that a transfer fills for another sequence
+  /// than tree[0] is given up: what comes is not for it. Errors: invalid_argument
   /// for a leaf that is not of the tree, a stale id or one that is listed twice, or sequences of
   /// different salts or adapters
   [[nodiscard]] Status keep_path(std::span<const SequenceId> tree, size_t leaf) noexcept;
@@ -310,11 +328,14 @@ class FOLIO_EXPORT PagePool {
 
   /// Holds page `entry` of the sequence's row for a transfer that reads or writes it, until
   /// `end_io`, whatever becomes of the sequence: nobody else gets the page, and what trim opens
-  /// again is not written in place. What the sequence writes behind its length is not held back.
-  /// Each pin counts; a page may have several. Errors: invalid_argument for an entry without a
-  /// page, for a page that waits for a copy, or for a group that the pool has not; busy with
-  /// PoolOptions::max_io_pins
-  [[nodiscard]] Result<IoPin> begin_io(SequenceId id, int32_t entry, uint32_t group = 0) noexcept;
+  /// again is not written in place. What the sequence writes behind its length is not held back;
+  /// with IoAccess::fills, `commit` is. Each pin counts; a page may have several, one of which
+  /// fills. Errors: invalid_argument for an entry without a page, for a page that waits for a copy,
+  /// or for a group that the pool has not; to fill, for a full page, a group other than 0, or
+  /// another number than IoAccess has; busy with PoolOptions::max_io_pins, or a page that is
+  /// being filled
+  [[nodiscard]] Result<IoPin> begin_io(SequenceId id, int32_t entry, uint32_t group = 0,
+                                       IoAccess access = IoAccess::reads) noexcept;
   /// The transfer is over, or has been given up and touches the page no more. Errors:
   /// invalid_argument for a pin that has ended, or is none of this pool's
   [[nodiscard]] Status end_io(IoPin pin) noexcept;
@@ -327,6 +348,17 @@ class FOLIO_EXPORT PagePool {
   /// unless 0 <= position < length / page_size, or without a function; the function's own, and the
   /// page stays without a name
   [[nodiscard]] Result<PageName> name(SequenceId id, int32_t position) noexcept;
+  /// The names that pages position, position + 1, ... of the sequence will have once `tokens` are
+  /// committed in them: by what the sequence has before them, its salt, its adapter and its items,
+  /// as they are now. names[i] becomes that of page position + i; names[0 .. known - 1] are those
+  /// that an earlier call gave for the same tokens, and are not computed again.
+  /// Errors: invalid_argument unless 0 <= position <= length / page_size, names.size() * page_size
+  /// tokens are given, at least known names, and the last page ends before position 2^31; without a
+  /// function; the function's own
+  [[nodiscard]] Status names_of(SequenceId id, int32_t position, std::span<const TokenId> tokens,
+                                std::span<PageName> names, size_t known = 0) noexcept;
+  /// PoolOptions::name
+  [[nodiscard]] NameFunction name_function() const noexcept;
 
   /// Copies events `next`, `next` + 1, ... from the ring, as many as there are and `events` holds;
   /// 0 is taken for 1. Errors: invalid_argument without event_capacity

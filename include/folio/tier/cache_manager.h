@@ -9,6 +9,11 @@
 /// write to its pages, which pins hold), and the engine reserves anew and computes the rest. Where
 /// memory's hit ends within a page that a tier has in full, the tier's page takes its place.
 ///
+/// Names are the pool's, of what a sequence has at the moment. Nothing is committed, or stored
+/// under a name, unless the pool says that the row holds it: a load whose sequence has given up its
+/// room by the pool itself (`trim`, `preempt`, `release`, `keep_path`) is cut short, and the row
+/// left as it is (docs/tiers.md).
+///
 /// A page that a load brings is not loaded again for another sequence: that one waits, and gets the
 /// same page (`poll` changes its row; while a step holds the sequence the page's bytes are copied
 /// instead). It has room of its own meanwhile, and no layers are ready. What the first load loses,
@@ -82,7 +87,7 @@ struct ManagerClock {
 
 struct CacheManagerOptions {
   PagePool* pool = nullptr;  ///< with prefix_reuse, names, max_io_pins, and no groups
-  NameFunction name = {};    ///< the pool's
+  NameFunction name = {};    ///< the pool's, or none: the pool gives all names
   /// of all layers; where its pages are, each in bytes of its own
   std::span<const KVPlanes> planes = {};
   std::span<const TierOfCache> tiers = {};  ///< the fastest first, none twice; copied
@@ -108,9 +113,11 @@ enum class LoadState : uint8_t { none = 0, loading = 1, loaded = 2, cut_short = 
 
 /// Of all tiers.
 struct CacheManagerFigures {
-  int64_t asked_pages = 0, found_pages = 0;      ///< looked for in tiers; loaded if there is room
-  int64_t loaded_pages = 0, lost_pages = 0;      ///< that were found, and came or did not
-  int64_t shared_pages = 0;                      ///< of those that came: by the load of another
+  int64_t asked_pages = 0, found_pages = 0;  ///< looked for in tiers; loaded if there is room
+  int64_t loaded_pages = 0, lost_pages = 0;  ///< that were found, and came or did not
+  int64_t shared_pages = 0;                  ///< of those that came: by the load of another
+  int64_t changed_pages =
+      0;  ///< of lost ones: their sequence gave up their room by the pool itself
   int64_t stored_pages = 0, unstored_pages = 0;  ///< handed to a tier, or not stored
   int64_t loads = 0, stores = 0;                 ///< calls of tiers under way; stores that wait
 };
@@ -218,9 +225,7 @@ class FOLIO_EXPORT CacheManager {
   /// where no tier has more than memory. Errors: as admit's
   [[nodiscard]] Result<int32_t> prefetch(std::span<const TokenId> prompt,
                                          const SequenceOptions& options = {}) noexcept;
-  /// As PagePool::resume, and looks below as `admit` does. For a sequence that this manager's
-  /// `admit` has not made (a fork) only memory is looked at: what its names depend on is not known
-  /// here.
+  /// As PagePool::resume, and looks below as `admit` does, whoever has made the sequence.
   [[nodiscard]] Result<TieredAdmission> resume(SequenceId id,
                                                std::span<const TokenId> tokens) noexcept;
   /// Commits what has come, ends what is over or late, and hands over stores that wait.

@@ -90,6 +90,8 @@ void add(prometheus::Registry& to, const CacheManagerFigures& f) {
        {"folio_tiers_shared_pages_total", "Of these, pages that the load of another prompt brought",
         f.shared_pages},
        {"folio_tiers_lost_pages_total", "Pages that were found and did not come", f.lost_pages},
+       {"folio_tiers_changed_pages_total",
+        "Of these, pages whose sequence gave up their room by the pool itself", f.changed_pages},
        {"folio_tiers_stored_pages_total", "Pages that were handed to tiers", f.stored_pages},
        {"folio_tiers_unstored_pages_total", "Pages that were to be stored and are not",
         f.unstored_pages}});

@@ -53,7 +53,11 @@ Status check_tiers(std::span<const TierOfCache> tiers) {
 }
 
 Status check(const CacheManagerOptions& o) {
-  if (Status s = tier::check_named_pool(creating, o.pool, o.name); !s.is_ok()) return s;
+  const bool is_given = o.name.function != nullptr || o.pool == nullptr;
+  if (Status s =
+          tier::check_named_pool(creating, o.pool, is_given ? o.name : o.pool->name_function());
+      !s.is_ok())
+    return s;
   if (o.planes.empty() || o.planes.data() == nullptr)
     return refuse("planes", "empty, expected those of all layers");
   if (Status s = check_tiers(o.tiers); !s.is_ok()) return s;
@@ -134,8 +138,7 @@ Result<TieredAdmission> CacheManager::admit(std::span<const TokenId> prompt,
   if (state_->tiers.empty()) return admission;
   state_->count_hits(a->id, a->cached_tokens);
   try {
-    state_->note_origin(a->id, options);
-    state_->start_load(admission, {prompt, options}, false);
+    state_->start_load(admission, prompt, false);
   } catch (const std::bad_alloc&) {  // nothing has begun: the engine computes
   }
   return admission;
@@ -144,18 +147,14 @@ Result<TieredAdmission> CacheManager::admit(std::span<const TokenId> prompt,
 Result<TieredAdmission> CacheManager::resume(SequenceId id,
                                              std::span<const TokenId> tokens) noexcept {
   if (state_ == nullptr) return tier::moved_from("CacheManager::resume");
+  state_->end_if_changed(id);
   const Result<Admission> a = state_->pool.resume(id, tokens);
   if (!a) return a.error();
   TieredAdmission admission{.id = id, .cached_tokens = a->cached_tokens};
   if (state_->tiers.empty()) return admission;
   state_->count_hits(id, a->cached_tokens);
-  const auto origin = state_->origins.find(id);
-  if (origin == state_->origins.end()) return admission;
-  const SequenceOptions options{.salt = origin->second.salt,
-                                .adapter = origin->second.adapter,
-                                .spans = origin->second.spans};
   try {
-    state_->start_load(admission, {tokens, options}, false);
+    state_->start_load(admission, tokens, false);
   } catch (const std::bad_alloc&) {  // the same
   }
   return admission;
@@ -169,7 +168,7 @@ Result<int32_t> CacheManager::prefetch(std::span<const TokenId> prompt,
   TieredAdmission admission{.id = a->id, .cached_tokens = a->cached_tokens};
   bool has_begun = false;
   try {
-    has_begun = state_->start_load(admission, {prompt, options}, true);
+    has_begun = state_->start_load(admission, prompt, true);
   } catch (const std::bad_alloc&) {
     static_cast<void>(state_->pool.release(a->id));
     return no_memory("prefetch");
@@ -211,6 +210,7 @@ Status CacheManager::cancel_load(SequenceId id) noexcept {
 
 Status CacheManager::commit(SequenceId id, std::span<const TokenId> written, Merge merge) noexcept {
   if (state_ == nullptr) return tier::moved_from("CacheManager::commit");
+  if (load_state(id) == LoadState::loading) state_->end_if_changed(id);
   if (load_state(id) == LoadState::loading)
     return fail(Errc::busy, "CacheManager::commit: the sequence's load is under way");
   if (!state_->writes_through && state_->hits.empty())
@@ -235,7 +235,6 @@ Status CacheManager::release(SequenceId id) noexcept {
   if (Status s = cancel_load(id); !s.is_ok()) return s;
   if (state_->writes_back) state_->store_pages(id, StorePolicy::write_back, 0);
   if (!state_->states.empty()) state_->states.erase(id);
-  if (!state_->origins.empty()) state_->origins.erase(id);
   state_->depart(id);
   return state_->pool.release(id);
 }

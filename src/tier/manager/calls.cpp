@@ -46,7 +46,6 @@ void CacheManager::State::end_page(const CallId& id, const TierCompletion& c) no
   if (load != nullptr) {
     const size_t page = call.first + c.page;
     if (load->pages[page].has_ended) return;
-    static_cast<void>(pool.end_io(load->pages[page].pin));
     end_loaded(*load, page, c.outcome);
   } else {
     end_stored(id.tier, call.store, c.outcome);

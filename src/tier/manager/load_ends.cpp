@@ -14,6 +14,44 @@ using tier::CallId;
 using tier::Load;
 using tier::LoadingPage;
 
+// ---- The row
+
+/// Whether the sequence's row is as the load left it: the engine may have called the pool. As all
+/// pages of the load are pinned to be filled, nobody else commits them or gets them; and a sequence
+/// gives up its room all at once, so that the next page tells of those behind it.
+bool CacheManager::State::is_intact(const Load& load) const noexcept {
+  const int32_t next = load.first_page + static_cast<int32_t>(load.committed);
+  const Result<int32_t> length = pool.length(load.id);
+  return length && *length == next * pool.page_size() &&
+         (load.committed == load.pages.size() ||
+          page_at(load.id, next) == load.pages[load.committed].page);
+}
+
+/// Whether the load's pages from the next one to `end` are its sequence's, and the pool says that
+/// they will have the names under which they were loaded.
+bool CacheManager::State::agrees(const Load& load, size_t end) noexcept {
+  if (!is_intact(load)) return false;
+  const auto pages = std::span(load.pages).first(end).subspan(load.committed);
+  const auto tokens = std::span(load.tokens).first(end * page_size());
+  try {
+    std::vector<PageName> names(pages.size());
+    const auto next = load.first_page + static_cast<int32_t>(load.committed);
+    const Status named =
+        pool.names_of(load.id, next, tokens.subspan(load.committed * page_size()), names);
+    return named.is_ok() && std::ranges::equal(names, pages, {}, {}, &LoadingPage::name);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+/// What the engine has made of the sequence is no load any more, though nobody has polled since.
+void CacheManager::State::end_if_changed(SequenceId id) noexcept {
+  Load* const load = load_of(id);
+  if (load != nullptr && !is_intact(*load)) finish(*load, LoadState::cut_short);
+}
+
+// ---- Pages that have come
+
 void CacheManager::State::end_loaded(Load& load, size_t page, TierOutcome outcome) noexcept {
   LoadingPage& loading = load.pages[page];
   TierCounters& counters = tiers[loading.tier].counters;
@@ -23,22 +61,29 @@ void CacheManager::State::end_loaded(Load& load, size_t page, TierOutcome outcom
   --counters.loading_pages;
   ++counters.load_outcomes[static_cast<size_t>(outcome)];
   if (!loading.has_come) load.end = std::min(load.end, page);
+  if (load.state != LoadState::loading) static_cast<void>(pool.end_io(loading.pin));
+}
+
+/// The load's pages from the next one to `end`, which hold what they are to hold.
+bool CacheManager::State::commit_pages(Load& load, size_t end, Merge merge) noexcept {
+  if (!agrees(load, end)) return false;
+  for (size_t p = load.committed; p < end; ++p) static_cast<void>(pool.end_io(load.pages[p].pin));
+  const auto tokens = std::span(load.tokens).first(end * page_size());
+  return pool.commit(load.id, tokens.subspan(load.committed * page_size()), merge).is_ok();
 }
 
 void CacheManager::State::commit_what_came(Load& load) noexcept {
   if (load.state != LoadState::loading) return;
   size_t came = load.committed;
   while (came < load.end && load.pages[came].has_come) ++came;
-  const auto tokens =
-      std::span(load.tokens)
-          .subspan(load.committed * page_size(), (came - load.committed) * page_size());
-  if (!tokens.empty()) {
-    if (!pool.commit(load.id, tokens).is_ok()) return finish(load, LoadState::cut_short);
+  if (came == load.committed) {
+    if (!is_intact(load)) return finish(load, LoadState::cut_short);
+  } else {
+    if (!commit_pages(load, came, Merge::refused)) return finish(load, LoadState::cut_short);
     for (; load.committed < came; ++load.committed) {
       const LoadingPage& page = load.pages[load.committed];
       TierCounters& counters = tiers[page.tier].counters;
-      tiers[page.tier].seen.add(
-          page_at(load.id, load.first_page + static_cast<int32_t>(load.committed)), page.name);
+      tiers[page.tier].seen.add(page.page, page.name);
       ++figures.loaded_pages;
       ++counters.loaded_pages;
       counters.loaded_tokens += pool.page_size();
@@ -55,25 +100,25 @@ void CacheManager::State::commit_what_came(Load& load) noexcept {
 
 // ---- Loads that share pages
 
-/// The next page of the load is one that its leader has just committed. Says nothing where it
-/// cannot be had.
+/// The next page of the load is one that its leader has committed; as it has committed another one
+/// just now, its row is as it was. Says nothing where the page cannot be had.
 bool CacheManager::State::share_page(Load& load, const Load& leader) noexcept {
+  LoadingPage& page = load.pages[load.committed];
   const int32_t position = load.first_page + static_cast<int32_t>(load.committed);
-  const uint32_t from = page_at(leader.id, position), own = page_at(load.id, position);
-  if (own >= pool.num_pages()) return false;
-  const auto tokens = std::span(load.tokens).subspan(load.committed * page_size(), page_size());
+  if (!is_intact(load)) return false;
   try {
-    const std::vector<Extent> there = runs.of(from), here = runs.of(own);
+    const std::vector<Extent> there = runs.of(page_at(leader.id, position)),
+                              here = runs.of(page.page);
     if (options.device != nullptr && !copy_on_device(there, here).is_ok()) return false;
-    if (!pool.commit(load.id, tokens, Merge::allowed).is_ok()) return false;
+    if (!commit_pages(load, load.committed + 1, Merge::allowed)) return false;
     if (options.device == nullptr &&
-        page_at(load.id, position) == own)  // a step holds the sequence
+        page_at(load.id, position) == page.page)  // a step holds the sequence
       for (size_t i = 0; i < here.size(); ++i)
         std::memcpy(here[i].data, there[i].data, static_cast<size_t>(here[i].bytes));
   } catch (const std::bad_alloc&) {
     return false;
   }
-  LoadingPage& page = load.pages[load.committed++];
+  ++load.committed;
   page.has_ended = page.has_come = true;
   ++figures.loaded_pages;
   ++figures.shared_pages;
@@ -126,16 +171,23 @@ void CacheManager::State::leave_followers(const Load& leader) noexcept {
 
 // ---- End
 
-/// What has not come by now is computed: the room for it is given back, and what the tier still
-/// writes to is held by pins.
+/// What has not come by now is computed: the room for it is given back, unless the engine has done
+/// so, and what the tier still writes to is held by pins.
 void CacheManager::State::finish(Load& load, LoadState state) noexcept {
   load.state = state;
   if (const auto at = states.find(load.id); at != states.end()) at->second = state;
   for (size_t p = load.committed; p < load.pages.size(); ++p)
     if (!load.pages[p].is_shared) ++tiers[load.pages[p].tier].counters.lost_pages;
-  figures.lost_pages += static_cast<int64_t>(load.pages.size() - load.committed);
+  const auto lost = static_cast<int64_t>(load.pages.size() - load.committed);
+  figures.lost_pages += lost;
   if (state == LoadState::cut_short) {
-    give_room_back(load);
+    if (is_intact(load))
+      give_room_back(load);
+    else
+      figures.changed_pages += lost;
+    for (size_t p = load.committed; p < load.pages.size(); ++p)  // no tier writes to these
+      if (load.pages[p].is_shared || load.pages[p].has_ended)
+        static_cast<void>(pool.end_io(load.pages[p].pin));
     for (const CallId& call : load.calls)
       if (calls.contains(call)) tiers[call.tier].of.tier->cancel({call.ticket});
   }
@@ -157,7 +209,8 @@ void CacheManager::State::end_late_loads(int64_t now) noexcept {
 
 int32_t CacheManager::State::layers_ready(const Load& load) const noexcept {
   if (load.state == LoadState::loaded) return runs.num_layers();
-  if (load.state != LoadState::loading || load.end != load.pages.size()) return 0;
+  if (load.state != LoadState::loading || load.end != load.pages.size() || !is_intact(load))
+    return 0;
   if (load.committed != load.pages.size() && load.pages[load.committed].is_shared) return 0;
   int32_t layers = runs.num_layers();
   for (const CallId& id : load.calls)

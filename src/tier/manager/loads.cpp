@@ -12,7 +12,6 @@ using tier::Call;
 using tier::Load;
 using tier::LoadingPage;
 using tier::LoadPlan;
-using tier::Prompt;
 
 void CacheManager::State::refuse(const LoadPlan& plan, LoadRefusal refusal) noexcept {
   for (const LoadPlan::Segment& segment : plan.segments)
@@ -21,45 +20,25 @@ void CacheManager::State::refuse(const LoadPlan& plan, LoadRefusal refusal) noex
           static_cast<int64_t>(segment.count);
 }
 
-/// A hit within a page gives way, but not before it is sure that there is room. It stays where the
-/// prompt has items: `trim` would take away those behind it.
-bool CacheManager::State::make_room(TieredAdmission& admission, size_t pages,
-                                    bool has_items) noexcept {
+/// A hit within a page gives way, but not before it is sure that there is room.
+bool CacheManager::State::make_room(TieredAdmission& admission, size_t pages) noexcept {
   const int32_t partial = admission.cached_tokens % pool.page_size();
   const auto tokens = static_cast<int32_t>(pages * page_size());
-  if (partial != 0 && has_items) return false;
   if (!pool.reserve(admission.id, tokens - partial).is_ok()) return false;
   if (partial == 0) return true;
   const int32_t whole = admission.cached_tokens - partial;
-  if (!pool.trim(admission.id, whole).is_ok()) return false;
+  if (!pool.trim(admission.id, whole, CutItems::kept).is_ok()) return false;
   admission.cached_tokens = whole;
   return pool.reserve(admission.id, tokens).is_ok();
 }
 
 /// The sequence keeps what has been committed, and its items.
 void CacheManager::State::give_room_back(const Load& load) noexcept {
-  const Result<int32_t> length = pool.length(load.id);
-  if (!length) return;
-  if (load.prompt.empty()) {
-    static_cast<void>(pool.trim(load.id, *length));
-  } else if (pool.preempt(load.id).is_ok()) {
-    static_cast<void>(pool.resume(load.id, load.prompt));
-  }
+  if (const Result<int32_t> length = pool.length(load.id); length)
+    static_cast<void>(pool.trim(load.id, *length, CutItems::kept));
 }
 
-/// Pages that a leader brings: its sequence's take the places of ours when they have come.
-void CacheManager::State::share(Load& load, const LoadPlan& plan,
-                                const LoadPlan::Segment& segment) {
-  load.leaders.push_back(segment.leader);
-  for (size_t i = 0; i < segment.count; ++i) {
-    LoadingPage& page = load.pages.emplace_back();
-    page.name = plan.names[segment.first + i];
-    page.is_shared = true;
-    page.leader = segment.leader;
-  }
-}
-
-bool CacheManager::State::start_load(TieredAdmission& admission, const Prompt& prompt,
+bool CacheManager::State::start_load(TieredAdmission& admission, std::span<const TokenId> prompt,
                                      bool is_prefetch) {
   const size_t first_page = static_cast<size_t>(admission.cached_tokens) / page_size();
   const LoadPlan plan = look_below(admission.id, prompt, first_page);
@@ -83,21 +62,19 @@ bool CacheManager::State::start_load(TieredAdmission& admission, const Prompt& p
   load.pages.reserve(plan.found);
   load.calls.reserve(plan.segments.size());
   load.leaders.reserve(plan.segments.size());
-  const bool has_items = !prompt.options.spans.empty();
-  if (has_items) load.prompt.assign(prompt.tokens.begin(), prompt.tokens.end());
-  const auto tokens = prompt.tokens.subspan(first_page * page_size(), plan.found * page_size());
+  const auto tokens = prompt.subspan(first_page * page_size(), plan.found * page_size());
   load.tokens.assign(tokens.begin(), tokens.end());
   sweep_states();
   if (!is_prefetch) states[load.id] = LoadState::none;
-  if (!make_room(admission, plan.found, has_items)) {
+  if (!make_room(admission, plan.found)) {
     refuse(plan, LoadRefusal::no_room);
     return false;
   }
   for (const LoadPlan::Segment& segment : plan.segments) {
-    if (segment.leader != nullptr)
-      share(load, plan, segment);
-    else if (hand_over(load, plan, segment) != segment.count)
-      break;
+    if (segment.leader != nullptr) load.leaders.push_back(segment.leader);
+    const size_t begun_pages =
+        segment.leader != nullptr ? pin_pages(load, plan, segment) : hand_over(load, plan, segment);
+    if (begun_pages != segment.count) break;
   }
   if (load.pages.empty()) {
     give_room_back(load);
@@ -118,15 +95,21 @@ void CacheManager::State::unpin_from(Load& load, size_t first) noexcept {
   load.pages.resize(first);
 }
 
+/// As many leading ones of a segment's pages as there are pins: nobody else commits them, or gets
+/// them, before the load gives them up.
 size_t CacheManager::State::pin_pages(Load& load, const LoadPlan& plan,
                                       const LoadPlan::Segment& segment) {
   const size_t first = load.pages.size();
   for (size_t i = 0; i < segment.count; ++i) {
     const auto entry = load.first_page + static_cast<int32_t>(load.pages.size());
-    const Result<IoPin> pin = pool.begin_io(load.id, entry);
+    const Result<IoPin> pin = pool.begin_io(load.id, entry, 0, IoAccess::fills);
     if (!pin) break;
-    load.pages.push_back(
-        {.name = plan.names[segment.first + i], .pin = *pin, .tier = segment.tier});
+    load.pages.push_back({.name = plan.names[segment.first + i],
+                          .page = page_at(load.id, entry),
+                          .pin = *pin,
+                          .tier = segment.tier,
+                          .is_shared = segment.leader != nullptr,
+                          .leader = segment.leader});
   }
   return load.pages.size() - first;
 }
@@ -146,7 +129,7 @@ size_t CacheManager::State::hand_over(Load& load, const LoadPlan& plan,
     std::vector<std::vector<Extent>> extents(count);
     std::vector<TierPage> pages(count);
     for (size_t i = 0; i < count; ++i) {
-      extents[i] = runs.of(pool.page_of(load.pages[first + i].pin).value());
+      extents[i] = runs.of(load.pages[first + i].page);
       pages[i] = {load.pages[first + i].name, extents[i]};
     }
     for (; count != 0; count /= 2) {
@@ -176,17 +159,6 @@ size_t CacheManager::State::hand_over(Load& load, const LoadPlan& plan,
       static_cast<int64_t>(segment.count - count);
   if (count != 0) ++figures.loads;
   return count;
-}
-
-/// Forgets those of sequences that the engine has released without us, now and then.
-void CacheManager::State::note_origin(SequenceId id, const SequenceOptions& given) {
-  if (origins.size() >= next_origins_sweep) {
-    std::erase_if(origins, [&](const auto& entry) { return !pool.length(entry.first); });
-    next_origins_sweep = 2 * origins.size() + 64;
-  }
-  origins[id] = {.salt = std::string(given.salt),
-                 .adapter = given.adapter,
-                 .spans = {given.spans.begin(), given.spans.end()}};
 }
 
 }  // namespace folio::inline v1

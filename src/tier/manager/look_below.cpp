@@ -8,38 +8,19 @@ namespace folio::inline v1 {
 
 using tier::Load;
 using tier::LoadPlan;
-using tier::Prompt;
 
-bool CacheManager::State::add_names(SequenceId id, const Prompt& prompt, size_t first_page,
-                                    size_t count, std::vector<PageName>& names) {
-  const size_t before = names.size();
-  PageName parent;
-  if (!names.empty()) {
-    parent = names.back();
-  } else if (first_page != 0) {
-    const Result<PageName> last = pool.name(id, static_cast<int32_t>(first_page) - 1);
-    if (!last) return false;
-    parent = *last;
-  }
-  std::vector<ContentSpan> spans;
-  size_t p = first_page + before;
-  for (const size_t end = p + count; p < end && (p + 1) * page_size() < prompt.tokens.size(); ++p) {
-    const auto first = static_cast<int32_t>(p * page_size()), last = first + pool.page_size();
-    spans.clear();
-    for (const ContentSpan& span : prompt.options.spans)
-      if (span.offset < last && span.offset + span.length > first)
-        spans.push_back({span.offset - first, span.length, span.hash});
-    const PageContent content{.parent = p == 0 ? nullptr : &parent,
-                              .tokens = prompt.tokens.subspan(p * page_size(), page_size()),
-                              .spans = spans,
-                              .salt = prompt.options.salt,
-                              .adapter = prompt.options.adapter};
-    PageName name;
-    if (!options.name.function(options.name.context, content, &name).is_ok()) break;
-    names.push_back(name);
-    parent = name;
-  }
-  return names.size() != before;
+/// `count` more at most, of pages that end before the prompt does. What the names depend on, the
+/// pool knows.
+bool CacheManager::State::add_names(SequenceId id, std::span<const TokenId> prompt,
+                                    size_t first_page, size_t count, std::vector<PageName>& names) {
+  const size_t before = names.size(), end = (prompt.size() - 1) / page_size();
+  count = std::min(count, end - std::min(end, first_page + before));
+  if (count == 0) return false;
+  names.resize(before + count);
+  const auto tokens = prompt.subspan(first_page * page_size(), names.size() * page_size());
+  const Status named = pool.names_of(id, static_cast<int32_t>(first_page), tokens, names, before);
+  if (!named.is_ok()) names.resize(before);
+  return named.is_ok();
 }
 
 /// The first tier that has the first of these names, and how many it has.
@@ -67,6 +48,7 @@ LoadPlan::Segment CacheManager::State::find_leader(std::span<const PageName> nam
   for (Load& load : loads) {
     const auto first_page = static_cast<size_t>(load.first_page);
     if (load.state != LoadState::loading || position < first_page + load.committed) continue;
+    if (!is_intact(load)) continue;
     const auto brings = [&](size_t i) {
       const size_t page = position - first_page + i;
       return page < load.end && !load.pages[page].is_shared && load.pages[page].name == names[i];
@@ -79,7 +61,8 @@ LoadPlan::Segment CacheManager::State::find_leader(std::span<const PageName> nam
 }
 
 /// Names are computed as tiers have them: one of nothing costs one name.
-LoadPlan CacheManager::State::look_below(SequenceId id, const Prompt& prompt, size_t first_page) {
+LoadPlan CacheManager::State::look_below(SequenceId id, std::span<const TokenId> prompt,
+                                         size_t first_page) {
   LoadPlan plan;
   for (size_t chunk = 1; add_names(id, prompt, first_page, chunk, plan.names);
        chunk = std::min<size_t>(2 * chunk, 64)) {

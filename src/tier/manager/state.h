@@ -16,7 +16,6 @@
 #include <optional>
 #include <set>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "folio/tier/cache_manager.h"
@@ -39,8 +38,9 @@ struct Load;
 
 struct LoadingPage {
   PageName name;
-  IoPin pin;        ///< none of a shared one
-  size_t tier = 0;  ///< the same
+  uint32_t page = 0;  ///< of the pool
+  IoPin pin;          ///< to fill it: until it is committed, or given up and no tier writes to it
+  size_t tier = 0;    ///< none of a shared one
   bool has_ended = false, has_come = false;
   bool is_shared = false;  ///< another load, a *leader*, brings it
   const Load* leader = nullptr;
@@ -53,7 +53,6 @@ struct Load {
   std::vector<LoadingPage> pages;  ///< shared ones before all others
   std::vector<CallId> calls;
   std::vector<const Load*> leaders;  ///< that have not ended
-  std::vector<TokenId> prompt;       ///< all of it, where it has items
   size_t committed = 0;
   size_t end = 0;   ///< pages behind have been lost
   size_t open = 0;  ///< pages of calls that have not ended
@@ -144,19 +143,6 @@ struct LoadPlan {
   size_t found = 0;
 };
 
-/// What the names of a sequence's pages depend on, for `resume`.
-struct Origin {
-  std::string salt;
-  uint64_t adapter = 0;
-  std::vector<ContentSpan> spans;
-};
-
-/// A prompt, and what its pages' names depend on.
-struct Prompt {
-  std::span<const TokenId> tokens;
-  const SequenceOptions& options;
-};
-
 void add(LatencyHistogram& histogram, int64_t us) noexcept;
 
 }  // namespace tier
@@ -171,9 +157,8 @@ struct CacheManager::State {
   std::vector<tier::Below> tiers;
   std::list<tier::Load> loads;
   tier::Calls calls;
-  std::map<SequenceId, LoadState> states;      ///< of sequences that have had a load
-  std::map<SequenceId, tier::Origin> origins;  ///< of sequences that `admit` has made
-  size_t next_sweep = 64, next_origins_sweep = 64;
+  std::map<SequenceId, LoadState> states;  ///< of sequences that have had a load
+  size_t next_sweep = 64;
   std::vector<uint32_t> hits;         ///< by page; empty where no tier asks
   std::vector<uint32_t> open_stores;  ///< by page; empty without tiers
   std::list<tier::Departure> departures;
@@ -189,30 +174,32 @@ struct CacheManager::State {
   [[nodiscard]] uint32_t page_at(SequenceId id, int32_t position) const noexcept;
 
   // look_below.cpp
-  [[nodiscard]] bool add_names(SequenceId id, const tier::Prompt& prompt, size_t first_page,
+  [[nodiscard]] bool add_names(SequenceId id, std::span<const TokenId> prompt, size_t first_page,
                                size_t count, std::vector<PageName>& names);
   [[nodiscard]] tier::LoadPlan::Segment ask(std::span<const PageName> names) noexcept;
   [[nodiscard]] tier::LoadPlan::Segment find_leader(std::span<const PageName> names,
                                                     size_t position) noexcept;
-  [[nodiscard]] tier::LoadPlan look_below(SequenceId id, const tier::Prompt& prompt,
+  [[nodiscard]] tier::LoadPlan look_below(SequenceId id, std::span<const TokenId> prompt,
                                           size_t first_page);
 
   // loads.cpp
   void refuse(const tier::LoadPlan& plan, LoadRefusal refusal) noexcept;
-  [[nodiscard]] bool make_room(TieredAdmission& admission, size_t pages, bool has_items) noexcept;
+  [[nodiscard]] bool make_room(TieredAdmission& admission, size_t pages) noexcept;
   void give_room_back(const tier::Load& load) noexcept;
-  void share(tier::Load& load, const tier::LoadPlan& plan, const tier::LoadPlan::Segment& segment);
   /// Whether one has begun; `admission` says of how many tokens.
-  bool start_load(TieredAdmission& admission, const tier::Prompt& prompt, bool is_prefetch);
+  bool start_load(TieredAdmission& admission, std::span<const TokenId> prompt, bool is_prefetch);
   [[nodiscard]] size_t hand_over(tier::Load& load, const tier::LoadPlan& plan,
                                  const tier::LoadPlan::Segment& segment) noexcept;
   size_t pin_pages(tier::Load& load, const tier::LoadPlan& plan,
                    const tier::LoadPlan::Segment& segment);
   void unpin_from(tier::Load& load, size_t first) noexcept;
-  void note_origin(SequenceId id, const SequenceOptions& given);
 
   // load_ends.cpp
+  [[nodiscard]] bool is_intact(const tier::Load& load) const noexcept;
+  [[nodiscard]] bool agrees(const tier::Load& load, size_t end) noexcept;
+  void end_if_changed(SequenceId id) noexcept;
   void end_loaded(tier::Load& load, size_t page, TierOutcome outcome) noexcept;
+  [[nodiscard]] bool commit_pages(tier::Load& load, size_t end, Merge merge) noexcept;
   void commit_what_came(tier::Load& load) noexcept;
   [[nodiscard]] bool share_page(tier::Load& load, const tier::Load& leader) noexcept;
   [[nodiscard]] Status copy_on_device(std::span<const Extent> from,

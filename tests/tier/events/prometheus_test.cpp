@@ -17,8 +17,11 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string example() {
-  const CacheManagerFigures manager{
-      .asked_pages = 100, .found_pages = 60, .loaded_pages = 50, .shared_pages = 20};
+  const CacheManagerFigures manager{.asked_pages = 100,
+                                    .found_pages = 60,
+                                    .loaded_pages = 50,
+                                    .shared_pages = 20,
+                                    .changed_pages = 3};
   TierCounters disk;
   disk.loaded_tokens = 480;
   disk.load_outcomes[static_cast<size_t>(TierOutcome::corrupt)] = 2;
@@ -44,6 +47,7 @@ TEST(Prometheus, says_what_tiers_count) {
        {std::string("folio_tiers_asked_pages_total 100"),
         std::string("folio_tiers_loaded_pages_total 50"),
         std::string("folio_tiers_shared_pages_total 20"),
+        std::string("folio_tiers_changed_pages_total 3"),
         "folio_tier_load_tokens_total{" + label + "} 480",
         std::string("folio_tier_load_tokens_total{tier=\"host\"} 0"),
         "folio_tier_load_outcomes_total{outcome=\"corrupt\"," + label + "} 2",

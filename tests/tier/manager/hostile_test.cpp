@@ -46,8 +46,13 @@ TEST_F(CacheManagerRefusals, name_the_pool_the_names_and_the_planes) {
   o.pool = nullptr;
   EXPECT_THAT(refusal(o), HasSubstr("pool is null"));
   o = good();
+  o.name.context = &o;
+  EXPECT_THAT(refusal(o), HasSubstr("name is another than the pool's"));
   o.name = {};
-  EXPECT_THAT(refusal(o), HasSubstr("name.function is null"));
+  EXPECT_TRUE(CacheManager::create(o)) << "the pool's are enough";
+  Result<PagePool> nameless = PagePool::create({.num_pages = 4, .page_size = 4, .max_io_pins = 4});
+  o.pool = &*nameless;
+  EXPECT_THAT(refusal(o), HasSubstr("pool is one without names"));
   o = good();
   o.planes = {};
   EXPECT_THAT(refusal(o), HasSubstr("planes is empty"));

@@ -115,6 +115,8 @@ class PatternEngine {
     manager_.release(sequences_[i].id).or_throw();
     sequences_.erase(sequences_.begin() + static_cast<long>(i));
   }
+  /// Somebody else has released it.
+  void forget(size_t i) { sequences_.erase(sequences_.begin() + static_cast<long>(i)); }
   /// Polls until nothing is under way.
   void settle() {
     while (manager_.figures().loads + manager_.figures().stores != 0) manager_.poll();

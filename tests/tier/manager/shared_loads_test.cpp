@@ -226,7 +226,7 @@ TEST_F(CacheManagerSharedLoads, bring_back_a_sequence_by_its_own_names) {
   finish();
 }
 
-TEST_F(CacheManagerSharedLoads, bring_nothing_to_a_fork) {
+TEST_F(CacheManagerSharedLoads, bring_back_a_fork_too) {
   ASSERT_NE(engine_.admit(prompt), nullptr);
   end_pages(4);
   const SequenceId fork = engine_.pool().fork(engine_.id(0), 16).value();
@@ -235,7 +235,7 @@ TEST_F(CacheManagerSharedLoads, bring_nothing_to_a_fork) {
   tier_.ends_at_once = true;
   engine_.settle();
   engine_.pool().clear().or_throw();
-  EXPECT_EQ(engine_.manager().resume(fork, prompt)->loading_tokens, 0);
+  EXPECT_EQ(engine_.manager().resume(fork, prompt)->loading_tokens, 16);
   engine_.manager().release(fork).or_throw();
   finish();
 }
