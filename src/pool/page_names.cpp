@@ -120,8 +120,4 @@ Status PagePool::names_of(SequenceId id, int32_t position, std::span<const Token
   return {};
 }
 
-NameFunction PagePool::name_function() const noexcept {
-  return state_ == nullptr ? NameFunction{} : state_->options.name;
-}
-
 }  // namespace folio::inline v1

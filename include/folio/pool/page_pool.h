@@ -357,8 +357,6 @@ class FOLIO_EXPORT PagePool {
   /// function; the function's own
   [[nodiscard]] Status names_of(SequenceId id, int32_t position, std::span<const TokenId> tokens,
                                 std::span<PageName> names, size_t known = 0) noexcept;
-  /// PoolOptions::name
-  [[nodiscard]] NameFunction name_function() const noexcept;
 
   /// Copies events `next`, `next` + 1, ... from the ring, as many as there are and `events` holds;
   /// 0 is taken for 1. Errors: invalid_argument without event_capacity
