@@ -20,13 +20,17 @@ set(FOLIO_SANITIZE "" CACHE STRING "Sanitizers of every target, as -fsanitize ta
 set(FOLIO_SANITIZE_KERNELS address,thread CACHE STRING "Of FOLIO_SANITIZE, what the kernels for an instruction set get, a comma between two; \
 all take several times as long to compile")
 
-set(FOLIO_KERNELS all CACHE STRING "all: every kernel of the architecture; portable: the one that any machine runs, alone")
+set(FOLIO_KERNELS all CACHE STRING "all: every kernel of the architecture; native: without AMX and AVX512-BF16 where this machine lacks \
+them, quicker to compile and without tests; portable: the one that any machine runs, alone")
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   set(FOLIO_KERNELS portable)  # no other architecture has kernels of its own yet
 endif()
 
 if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+if(FOLIO_KERNELS STREQUAL native)
+  set(FOLIO_BUILD_TESTS OFF)
 endif()
 # Tests and benches reach inside the library; a shared one hides what they need.
 if(BUILD_SHARED_LIBS AND (FOLIO_BUILD_TESTS OR FOLIO_BUILD_BENCHMARKS))

@@ -76,10 +76,10 @@ function(folio_group_sources_now target)
   target_compile_options(${target} PRIVATE -Wno-shadow)  # of another source's names
 endfunction()
 
-# folio_folder(name SOURCES ... LINKS ...): one folder of src/ as an object library; its objects become part of `folio`.
-# LINKS names the folders it may include.
+# folio_folder(name SOURCES ... LINKS ... [KERNELS]): one folder of src/ as an object library; its objects become part of `folio`.
+# LINKS names the folders it may include. Those of KERNELS are never grouped: their code takes the time, not what they include.
 function(folio_folder name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(arg "KERNELS" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} OBJECT ${arg_SOURCES})
   folio_compile_settings(${name})
   # A section for each function: linkers leave out what nobody calls, and a lint walks from one to the next.
@@ -88,7 +88,9 @@ function(folio_folder name)
                              PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PUBLIC ${arg_LINKS})
   set_property(GLOBAL APPEND PROPERTY FOLIO_FOLDERS ${name})
-  folio_group_sources(${name})
+  if(NOT arg_KERNELS)
+    folio_group_sources(${name})
+  endif()
 endfunction()
 
 # folio_whole(target): `target` is the library, all folders together.
@@ -136,8 +138,7 @@ endfunction()
 # them, as Linux calls it.
 function(folio_isa_folder name)
   cmake_parse_arguments(arg "" "" "FLAGS;SOURCES;LINKS;FEATURES" ${ARGN})
-  folio_folder(${name} SOURCES ${arg_SOURCES} LINKS ${arg_LINKS})
-  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
+  folio_folder(${name} KERNELS SOURCES ${arg_SOURCES} LINKS ${arg_LINKS})
   target_compile_options(${name} PRIVATE ${arg_FLAGS} -fno-exceptions $<IF:$<CONFIG:Release>,-O3,-O2>)
   folio_sanitize_kernels(${name} ${arg_FEATURES})
   set_property(GLOBAL APPEND PROPERTY FOLIO_ISA_FOLDERS ${name})

@@ -12,7 +12,7 @@ import sys
 AT_ONCE = 12  # sources of a group, at most
 MAIN = re.compile(r"^(?:int main\(|BENCHMARK_MAIN\()", re.MULTILINE)
 # Names before `(`, `{`, `=` or `;` on lines that begin at the margin: those of functions, types and constants, declared or defined.
-NAME = re.compile(r"^\w[^(={;]*?(\w+)(?:\[\w*\])?(?: final)?(?: : [^{]*)? ?[({=;]", re.MULTILINE)
+NAME = re.compile(r"^\w[^(={;\n]*?(\w+)(?:\[\w*\])?(?: final)?(?: : [^{\n]*)? ?[({=;]", re.MULTILINE)
 ALIAS = re.compile(r"^(?:using|namespace) (\w+) = ", re.MULTILINE)
 
 

@@ -86,6 +86,7 @@ constexpr Kernel all_kernels[] = {
     prefill_kernel("attention_cuda_prefill_bf16", DType::bf16),
     prefill_kernel("attention_cuda_prefill_f16", DType::f16),
 #ifndef FOLIO_PORTABLE_KERNELS_ONLY
+#ifndef FOLIO_WITHOUT_AMX_BF16
     {.name = "attention_latent_amx_bf16",
      .needs = needs_amx_bf16,
      .promises = Reproducible::per_query,
@@ -108,6 +109,8 @@ constexpr Kernel all_kernels[] = {
      .arithmetic = Arithmetic::amx,
      .weights = DType::bf16,
      .operands = DType::bf16},
+#endif
+#ifndef FOLIO_WITHOUT_AVX512_BF16
     // taken where the problem asks for it alone; behind tiles, which are faster at many rows
     {.name = "attention_avx512_int8",
      .needs = needs_avx512_bf16,
@@ -129,6 +132,7 @@ constexpr Kernel all_kernels[] = {
      .arithmetic = Arithmetic::bf16_dot,
      .weights = DType::bf16,
      .operands = DType::bf16},
+#endif
     {.name = "attention_avx512_f32",
      .needs = needs_x86_64_v4,
      .promises = Reproducible::per_query,
