@@ -195,7 +195,8 @@ void WildEngine::check_sequence(Sequence& s) {
   if (length < content.tokens.size()) return blame("tokens are gone");
   if (length > std::max(content.tokens.size(), s.coming))
     return blame("tokens that nobody asked for");
-  content.append(std::span(s.wish).first(length).subspan(content.tokens.size()));
+  if (length > content.tokens.size())
+    content.append(std::span(s.wish).first(length).subspan(content.tokens.size()));
   if (s.coming != 0 && !is_loading(s)) {
     if (length != s.coming) s.early.clear();
     s.coming = 0;
