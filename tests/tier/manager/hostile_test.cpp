@@ -305,6 +305,8 @@ TEST(CacheManager, has_names_and_bounds_for_whatever_it_is_asked) {
     EXPECT_STREQ(name(static_cast<LoadRefusal>(refusal)), "not a refusal");
   for (const int refusal : {num_store_refusals, 255})
     EXPECT_STREQ(name(static_cast<StoreRefusal>(refusal)), "not a refusal");
+  for (const int reason : {num_rest_reasons, 255})
+    EXPECT_STREQ(name(static_cast<RestReason>(reason)), "not a reason");
   constexpr int last = LatencyHistogram::num_buckets - 1;
   EXPECT_EQ(LatencyHistogram::bound_us(-1), 0);
   EXPECT_EQ(LatencyHistogram::bound_us(std::numeric_limits<int>::min()), 0);
