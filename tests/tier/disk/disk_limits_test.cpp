@@ -102,7 +102,7 @@ TEST_F(FileSize, that_is_limited_fails_writes_by_io_uring) {
 /// Files that the calling thread writes.
 TEST_F(FileSize, that_is_limited_makes_no_directory) {
   {
-    for (const rlim_t most : {0, 10}) {
+    for (const rlim_t most : {rlim_t{0}, rlim_t{10}}) {
       const ResourceLimit limit(RLIMIT_FSIZE, most);
       const auto tier = open();
       ASSERT_FALSE(tier);
