@@ -183,7 +183,7 @@ Status plan_capacity(CapacityOptions options) {
   const auto plan = make_capacity_plan(options, *trace);
   if (!plan) return plan.error();
   if (!is_quiet) show(summary_of(options, *plan));
-  const Status status = outputs.json.write(json_of(options, *plan));
+  Status status = outputs.json.write(json_of(options, *plan));
   if (!outputs.page.is_open()) return status;
   return joined(status, outputs.page.write(page_of(options, *plan)));
 }

@@ -127,7 +127,7 @@ Status replay_hybrid(ReplayOptions options, const HybridModel& model) {
   }
   const std::string figures =
       compares ? json_of(options, model, *runs) : json_of(options, model, first);
-  const Status status = outputs.json.write(figures);
+  Status status = outputs.json.write(figures);
   if (!outputs.page.is_open()) return status;
   return joined(status, outputs.page.write(compares ? page_of(options, model, *runs)
                                                     : page_of(options, model, first)));

@@ -117,7 +117,7 @@ Status plan_hybrid_capacity(CapacityOptions options, const HybridModel& model) {
   const auto plan = make_plan(options, model, *trace);
   if (!plan) return plan.error();
   if (!replay.quiet) show(summary_of(options, model, *plan));
-  const Status status = outputs.json.write(json_of(options, model, *plan));
+  Status status = outputs.json.write(json_of(options, model, *plan));
   if (!outputs.page.is_open()) return status;
   return joined(status, outputs.page.write(page_of(options, model, *plan)));
 }

@@ -36,7 +36,7 @@ Status PagePool::State::give_name(const pool::SequenceRecord& s, int32_t positio
                             .salt = {space.salt, space.salt_bytes},
                             .adapter = space.adapter};
   calls_out = true;
-  const Status named = options.name.function(options.name.context, content, &name);
+  Status named = options.name.function(options.name.context, content, &name);
   calls_out = false;
   return named;
 }
@@ -113,8 +113,8 @@ Status PagePool::names_of(SequenceId id, int32_t position, std::span<const Token
     parent = &before;
   }
   for (size_t i = known; i < names.size(); parent = &names[i++]) {
-    const Status named = state.give_name(*s, position + static_cast<int32_t>(i), parent,
-                                         tokens.subspan(i * page_size, page_size), names[i]);
+    Status named = state.give_name(*s, position + static_cast<int32_t>(i), parent,
+                                   tokens.subspan(i * page_size, page_size), names[i]);
     if (!named.is_ok()) return named;
   }
   return {};

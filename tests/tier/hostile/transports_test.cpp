@@ -59,7 +59,7 @@ TEST_P(HostileTransport, refuses_ids_that_are_stale) {
     expect_refusal(t.cancel(id), "Transport::cancel: transfer is ");
     expect_refusal(t.release(id), "Transport::release: transfer is ");
   }
-  End other{GetParam()};
+  TransportEnd other{GetParam()};
   const PeerId gone = t.connect(other.transport->address().value()).value();
   EXPECT_EQ(wait_for(t, gone), PeerState::connected);
   t.disconnect(gone).or_throw();

@@ -13,9 +13,9 @@
 namespace folio::test {
 
 /// An end, and the region `memory`.
-struct End {
-  explicit End(const TransportKind& kind, const TransportOptions& options = {},
-               size_t bytes = 100'000)
+struct TransportEnd {
+  explicit TransportEnd(const TransportKind& kind, const TransportOptions& options = {},
+                        size_t bytes = 100'000)
       : memory(bytes),
         transport(kind.make(options).value()),
         region(transport->add_region(memory).value()) {}
@@ -26,7 +26,7 @@ struct End {
 
 class EveryTransport : public ::testing::TestWithParam<TransportKind> {
  protected:
-  End a{GetParam()}, b{GetParam()};
+  TransportEnd a{GetParam()}, b{GetParam()};
   PeerId b_of_a = a.transport->connect(b.transport->address().value()).value();
 
   /// UCX 1.13 ends the process where an end goes while two connect ("ucp_request.c:684").

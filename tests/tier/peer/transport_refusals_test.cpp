@@ -95,7 +95,7 @@ TEST_P(TransportRefusals, refuses_addresses_that_are_cut_damaged_or_its_own) {
 }
 
 TEST_P(TransportRefusals, bounds_what_is_not_released) {
-  End few{GetParam(), {.max_transfers = 2}};
+  TransportEnd few{GetParam(), {.max_transfers = 2}};
   const PeerId peer = few.transport->connect(b.transport->address().value()).value();
   const RegionRun local[] = {{few.region, 0, 1}}, remote[] = {{b.region, 0, 1}};
   const TransferRequest write{.peer = peer, .local = local, .remote = remote};
