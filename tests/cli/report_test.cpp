@@ -7,7 +7,6 @@
 #include <cmath>
 #include <string>
 
-
 namespace folio::cli {
 namespace {
 
