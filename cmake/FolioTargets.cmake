@@ -73,7 +73,8 @@ function(folio_group_sources_now target)
     set_source_files_properties(${members} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${group})
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  target_compile_options(${target} PRIVATE -Wno-shadow)  # of another source's names
+  # A source's names are another's, and what it keeps to itself lies in an included file.
+  target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()
 
 # folio_folder(name SOURCES ... LINKS ... [KERNELS]): one folder of src/ as an object library; its objects become part of `folio`.
