@@ -75,8 +75,7 @@ function(folio_on_emulated_device name)
   add_test(NAME cuda.${name} COMMAND ${target} ${arg_ARGUMENTS})
   set_tests_properties(cuda.${name} PROPERTIES LABELS cta TIMEOUT 900 ENVIRONMENT
                        "FOLIO_TEST_DEVICE=cuda;LD_LIBRARY_PATH=${FOLIO_EMULATED_DEVICE}")
-  add_dependencies(${target} emulated_device)
-  folio_label_needs(cta ${target})
+  folio_label_needs(cta ${target} emulated_device)
 endfunction()
 
 # The example engine, told of a GPU; and in a build without CUDA, whose functions stand before those of the library.
