@@ -32,16 +32,37 @@ def compiled():
     for folder, _, files in os.walk(ROOT / "build"):
         if ".ninja_log" in files:
             for line in pathlib.Path(folder, ".ninja_log").read_text().splitlines()[1:]:
-                output = line.split("\t")[3]
-                if output.endswith(".o"):
-                    objects.add((folder, output))
+                fields = line.split("\t")
+                if len(fields) > 3 and fields[3].endswith(".o"):  # the last line is a part where ninja was killed
+                    objects.add((folder, fields[3]))
     return len(objects)
+
+
+def refuse(message):
+    print(f".ci/step.py: {message}", file=sys.stderr)
+    sys.exit(2)
 
 
 def kept():
     """name -> (units, tests)"""
-    rows = (line.split() for line in KEPT.read_text().splitlines() if line and not line.startswith("#"))
-    return {name: (int(units), int(tests)) for name, units, tests in rows}
+    rows = {}
+    for i, line in enumerate(KEPT.read_text().splitlines() if KEPT.is_file() else (), 1):
+        if line.strip() and not line.startswith("#"):
+            row = re.fullmatch(r"(\S+)\s+([0-9]+)\s+([0-9]+)\s*", line)
+            if not row or row[1] in rows:
+                refuse(f".ci/steps.txt, line {i}: expected a step's name, its units and its tests, each step once, got {line!r}")
+            rows[row[1]] = (int(row[2]), int(row[3]))
+    return rows
+
+
+def have_run():
+    """name -> row"""
+    try:
+        return json.loads(DONE.read_text())
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        refuse(f"build/ci_steps.json: expected what .ci/step.py has written, got {error}; remove it")
 
 
 def growth(name, row, before):
@@ -54,7 +75,10 @@ def growth(name, row, before):
 
 def run(name, command):
     """What the command printed, and its status."""
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    try:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    except OSError as error:
+        refuse(f"{name}: expected a command that can be run, got {command[0]!r}: {error.strerror}")
     lines = []
     for line in process.stdout:
         sys.stdout.write(line)
@@ -64,7 +88,7 @@ def run(name, command):
 
 
 def step(name, command):
-    done = json.loads(DONE.read_text()) if DONE.is_file() else {}
+    done, known = have_run(), kept()
     print(f"\n==== {name}: {' '.join(command)}", flush=True)
     before, began = compiled(), time.time()
     text, status = run(name, command)
@@ -75,14 +99,15 @@ def step(name, command):
     DONE.write_text(json.dumps(done, indent=1) + "\n")
     print(f"---- {name}: {row['seconds'] / 60:.1f} min, {row['units']} units compiled, {tests} tests", flush=True)
     if status != 0:
-        sys.exit(f"{name}: failed with status {status}")
-    known = kept() if KEPT.is_file() else {}
+        sys.exit(f"{name}: failed with status {status}" if status > 0 else f"{name}: killed by signal {-status}")
+    if known and name not in known:
+        print(f"---- {name}: not in .ci/steps.txt, so nobody knows whether it has grown", flush=True)
     if os.environ.get("CI_SHARE") != "all" and name in known and (reason := growth(name, row, known[name])):
         sys.exit(reason)
 
 
 def table():
-    done = json.loads(DONE.read_text())
+    done = have_run() or refuse("--table: expected steps that have run, got none in build/ci_steps.json")
     print(f"{'step':<12}{'minutes':>8}{'units':>7}{'tests':>7}")
     for name, row in done.items():
         print(f"{name:<12}{row['seconds'] / 60:>8.1f}{row['units']:>7}{row['tests']:>7}")
@@ -90,14 +115,16 @@ def table():
 
 
 def keep():
-    rows = [f"{name:<12}{row['units']:>7}{row['tests']:>7}" for name, row in json.loads(DONE.read_text()).items()]
-    KEPT.write_text("# What each step of .ci/run compiles and tests in a clean clone: .ci/step.py\n# step        units  tests\n" + "\n".join(rows) + "\n")
+    done = have_run() or refuse("--keep: expected steps that have run, got none in build/ci_steps.json")
+    rows = [f"{name:<12}{row['units']:>7}{row['tests']:>7}" for name, row in done.items()]
+    head = "# What each step of .ci/run compiles and tests in a clean clone: .ci/step.py", "# step        units  tests"
+    KEPT.write_text("\n".join((*head, *rows)) + "\n")
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 2 and sys.argv[1] in ("--table", "--keep"):
         {"--table": table, "--keep": keep}[sys.argv[1]]()
-    elif len(sys.argv) < 3:
-        sys.exit(__doc__.split("\n\n")[1])
+    elif len(sys.argv) < 3 or not re.fullmatch(r"\w[\w-]*", sys.argv[1]):
+        refuse(f"expected NAME COMMAND ..., --table or --keep, got {' '.join(sys.argv[1:])!r}")
     else:
         step(sys.argv[1], sys.argv[2:])

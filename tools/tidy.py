@@ -12,6 +12,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -82,9 +83,10 @@ def look_at(folder, sources, shared):
 
 
 def share(text):
-    part, parts = (int(number) for number in text.split("/"))
-    if not 0 <= part < parts:
-        raise ValueError
+    numbers = re.fullmatch(r"([0-9]+)/([0-9]+)", text)
+    part, parts = map(int, numbers.groups()) if numbers else (0, 0)
+    if part >= parts:
+        raise argparse.ArgumentTypeError(f"expected K/N with 0 <= K < N, got {text!r}")
     return part, parts
 
 
@@ -96,10 +98,11 @@ def main():
     arguments = parser.parse_args()
     build = arguments.build.resolve()
     if not (build / "compile_commands.json").is_file():
-        sys.exit(f"tidy: no {build}/compile_commands.json; expected a configured build folder")
+        print(f"tidy: no {build}/compile_commands.json; expected a configured build folder", file=sys.stderr)
+        sys.exit(2)
     sources = chosen(root, arguments.share)
     longest_first = sorted(groups(build, set(sources)), key=lambda group: -len(group[0]))
-    if not longest_first:
+    if sources and not longest_first:
         sys.exit(f"tidy: {build}/compile_commands.json has no source of {root}")
     print(f"tidy: {sum(len(group[0]) for group in longest_first)} sources in {len(longest_first)} groups", flush=True)
     folder = build / "units"

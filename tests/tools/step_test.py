@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tests/tools/step_test.py: .ci/step.py counts what a step compiles and tests, and fails where it failed, has grown or cannot know."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import runpy
+import shutil
+import tempfile
+import unittest
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LOG = "0\t1\t2\t{}\tabc\n"
+
+
+class Step(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        for name in (".ci", "build/a", "build/b/c"):
+            (self.root / name).mkdir(parents=True)
+        shutil.copy(ROOT / ".ci/step.py", self.root / ".ci")
+        self.kept = self.root / ".ci/steps.txt"
+        self.done = self.root / "build/ci_steps.json"
+
+    def run_it(self, *words, share=""):
+        """(exit status, what it says)"""
+        said, status = io.StringIO(), 0
+        with (
+            mock.patch("sys.argv", ["step.py", *words]),
+            mock.patch.dict(os.environ, CI_SHARE=share),
+            contextlib.redirect_stdout(said),
+            contextlib.redirect_stderr(said),
+        ):
+            try:
+                runpy.run_path(str(self.root / ".ci/step.py"), run_name="__main__")
+            except SystemExit as end:
+                status = end.code
+        if isinstance(status, str):  # as Python ends with it
+            said.write(status + "\n")
+            status = 1
+        return status, said.getvalue()
+
+    def shell(self, script, name="some", **share):
+        return self.run_it(name, "sh", "-c", script, **share)
+
+    def log(self, folder, *outputs):
+        """ninja's log, and the command that writes it."""
+        text = "# ninja log v5\n" + "".join(map(LOG.format, outputs))
+        (self.root / "log").write_text(text)
+        return f"cp log build/{folder}/.ninja_log"
+
+    def row(self, name="some"):
+        return {key: value for key, value in json.loads(self.done.read_text())[name].items() if key != "seconds"}
+
+    def grow(self, units, tests, **share):
+        """A step that does this much."""
+        done = f"{self.log('a', *(f'{i}.o' for i in range(units)))}; echo '100% tests passed, 0 tests failed out of {tests}'"
+        (self.root / "build/a/.ninja_log").unlink(missing_ok=True)
+        return self.shell(done, **share)
+
+    def assert_refused(self, result, *texts):
+        status, said = result
+        self.assertEqual(status, 2, said)
+        self.assertTrue(said.splitlines()[-1].startswith(".ci/step.py: "), said)
+        for text in texts:
+            self.assertIn(text, said)
+
+    def test_objects_and_tests_of_this_step_are_counted(self):
+        self.shell(self.log("a", "x.o"), name="before")
+        self.assertEqual(self.row("before"), {"units": 1, "tests": 0})
+        ends = "99% tests passed, 1 tests failed out of 30", "===== 1 failed, 5 passed, 2 skipped in 0.10s =====", "7 passed by chance"
+        echoes = "; ".join(f"echo '{end}'" for end in ends)
+        status, said = self.shell(f"{self.log('a', 'x.o', 'y.o', 'y.o', 'l.a')}; cp log build/b/c/.ninja_log; {echoes} >&2")
+        self.assertEqual((status, self.row()), (0, {"units": 3, "tests": 35}), said)
+        self.assertIn("---- some: 0.0 min, 3 units compiled, 35 tests\n", said)
+        self.assertEqual(list(json.loads(self.done.read_text())), ["before", "some"])
+
+    def test_what_the_command_says_is_said(self):
+        status, said = self.shell("echo one; echo two >&2; printf '\\377 three'")
+        self.assertEqual(status, 0)
+        self.assertIn("one\ntwo\n\N{REPLACEMENT CHARACTER} three", said)
+
+    def test_a_line_that_ninja_did_not_finish_is_none(self):
+        self.assertEqual(self.shell(f"{self.log('a', 'x.o')}; printf '0\\t1' >> build/a/.ninja_log")[0], 0)
+        self.assertEqual(self.row()["units"], 1)
+
+    def test_a_step_fails_as_its_command_fails(self):
+        self.kept.write_text("some 0 0\n")
+        grown = "echo '0 tests failed out of 9'; "
+        for script, reason in (("exit 3", "failed with status 3"), ("kill -KILL $$", "killed by signal 9")):
+            status, said = self.shell(grown + script)
+            self.assertEqual((status, said.splitlines()[-1]), (1, f"some: {reason}"))
+            self.assertEqual(self.row(), {"units": 0, "tests": 9})
+
+    def test_a_quarter_more_passes_and_one_beyond_does_not(self):
+        self.kept.write_text("# of a clean clone\n\nother 1 1\nsome 4 100\n")
+        for units, tests in ((4, 100), (5, 125), (0, 0)):
+            self.assertEqual(self.grow(units, tests)[0], 0)
+        for units, tests, reason in (
+            (6, 100, "6 units compiled, 4 in"),
+            (4, 126, "126 tests run, 100 in"),
+            (6, 126, "6 units compiled, 4 in"),
+        ):
+            status, said = self.grow(units, tests)
+            self.assertEqual(status, 1, said)
+            self.assertTrue(said.splitlines()[-1].startswith(f"some: {reason} .ci/steps.txt: more than a quarter more"), said)
+            self.assertEqual(self.grow(units, tests, share="all")[0], 0)
+
+    def test_the_first_test_of_a_step_is_growth(self):
+        self.kept.write_text("some 4 0\n")
+        self.assertEqual(self.grow(4, 1)[0], 1)
+
+    def test_a_step_that_nobody_has_kept_is_named(self):
+        self.assertNotIn("steps.txt", self.grow(6, 11)[1])  # there is none at all
+        self.kept.write_text("other 1 1\nsom 1 1\n")
+        status, said = self.grow(6, 11)
+        self.assertEqual(status, 0)
+        self.assertIn("some: not in .ci/steps.txt", said)
+
+    def test_a_malformed_list_is_refused_before_the_command_runs(self):
+        for line in ("some", "some 1", "some 1 2 3", "some one 2", "some 1 -2", "some 1 2.5", " some 1 2", "good 3 4"):
+            self.kept.write_text(f"# units tests\ngood 1 2\n{line}\n")
+            self.assert_refused(self.shell("touch ran"), "steps.txt, line 3: expected a step's name, its units and its tests", repr(line))
+        self.assertFalse((self.root / "ran").exists())
+
+    def test_a_damaged_record_is_refused(self):
+        self.done.write_text('{"some": ')
+        for result in (self.shell("touch ran"), self.run_it("--table"), self.run_it("--keep")):
+            self.assert_refused(result, "build/ci_steps.json: expected what .ci/step.py has written")
+        self.assertFalse((self.root / "ran").exists())
+
+    def test_a_command_that_is_not_there_is_refused(self):
+        self.assert_refused(self.run_it("some", "no_such_program"), "some: expected a command that can be run, got 'no_such_program'")
+
+    def test_other_arguments_are_refused(self):
+        for words in ((), ("some",), ("--tabel",), ("--keep", "touch ran"), ("two words", "true"), ("#", "true"), ("", "true")):
+            self.assert_refused(self.run_it(*words), "expected NAME COMMAND ..., --table or --keep, got", " ".join(words))
+        self.assertEqual((self.done.exists(), self.kept.exists()), (False, False))
+
+    def test_what_is_kept_is_what_has_run(self):
+        self.grow(4, 8)
+        self.shell("true", name="a-name-of-many-letters")
+        self.assertEqual(self.run_it("--keep"), (0, ""))
+        rows = [line.split() for line in self.kept.read_text().splitlines() if not line.startswith("#")]
+        self.assertEqual(rows, [["some", "4", "8"], ["a-name-of-many-letters", "0", "0"]])
+        self.assertEqual([self.grow(4, 8)[0], self.grow(4, 11)[0]], [0, 1])
+
+    def test_the_table_has_every_step(self):
+        self.done.write_text(json.dumps({"one": {"seconds": 90, "units": 4, "tests": 8}, "two": {"seconds": 30, "units": 0, "tests": 1}}))
+        status, said = self.run_it("--table")
+        self.assertEqual(
+            [line.split() for line in said.splitlines()],
+            [["step", "minutes", "units", "tests"], ["one", "1.5", "4", "8"], ["two", "0.5", "0", "1"], ["all", "2.0"]],
+        )
+
+    def test_nothing_that_ran_is_neither_shown_nor_kept(self):
+        for option in ("--table", "--keep"):
+            self.assert_refused(self.run_it(option), f"{option}: expected steps that have run, got none")
+        self.assertFalse(self.kept.exists())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
