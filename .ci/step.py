@@ -3,6 +3,7 @@
 """.ci/step.py: one step of .ci/run: its minutes, what it compiled, what it tested.
 
 usage: .ci/step.py NAME COMMAND ...   runs the command; fails as it fails, or where the step has grown
+       .ci/step.py --cached NAME COMMAND ...   and where less than 3/4 of what it compiles comes from ccache
        .ci/step.py --table            prints the steps that have run
        .ci/step.py --keep             what has run, of a clean clone, becomes .ci/steps.txt
 
@@ -14,6 +15,8 @@ import json
 import os
 import pathlib
 import re
+import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -36,6 +39,22 @@ def compiled():
                 if len(fields) > 3 and fields[3].endswith(".o"):  # the last line is a part where ninja was killed
                     objects.add((folder, fields[3]))
     return len(objects)
+
+
+def cache_counts():
+    """Compilations that ccache was asked for and that it had, since ever."""
+    if not shutil.which("ccache"):
+        return 0, 0
+    printed = subprocess.run(["ccache", "--print-stats"], check=True, capture_output=True, text=True).stdout
+    counts = {name: int(value) for name, value in (line.split("\t") for line in printed.splitlines())}
+    hits = counts["direct_cache_hit"] + counts["preprocessed_cache_hit"]
+    return hits + counts["cache_miss"], hits
+
+
+def cpu_seconds():
+    """Of all processes that have run below this one."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def refuse(message):
@@ -87,19 +106,23 @@ def run(name, command):
     return "".join(lines), process.wait()
 
 
-def step(name, command):
+def step(name, command, is_cached):
     done, known = have_run(), kept()
     print(f"\n==== {name}: {' '.join(command)}", flush=True)
-    before, began = compiled(), time.time()
+    before, cache_before, began, cpu_began = compiled(), cache_counts(), time.time(), cpu_seconds()
     text, status = run(name, command)
     tests = sum(int(count) for pair in TESTS.findall(text) for count in pair if count)
-    row = {"seconds": round(time.time() - began), "units": compiled() - before, "tests": tests}
+    asked, hits = (now - then for now, then in zip(cache_counts(), cache_before, strict=True))
+    seconds = round(time.time() - began)
+    row = {"seconds": seconds, "cpu_seconds": round(cpu_seconds() - cpu_began), "units": compiled() - before, "hits": hits, "tests": tests}
     done[name] = row
     DONE.parent.mkdir(exist_ok=True)
     DONE.write_text(json.dumps(done, indent=1) + "\n")
-    print(f"---- {name}: {row['seconds'] / 60:.1f} min, {row['units']} units compiled, {tests} tests", flush=True)
+    print(f"---- {name}: {seconds / 60:.1f} min, {row['units']} units compiled, {hits} of them from the cache, {tests} tests", flush=True)
     if status != 0:
         sys.exit(f"{name}: failed with status {status}" if status > 0 else f"{name}: killed by signal {-status}")
+    if is_cached and hits < 0.75 * asked:
+        sys.exit(f"{name}: ccache had {hits} of {asked} units; what differs from the release's? (flags, the compiler's name, folders' depth)")
     if known and name not in known:
         print(f"---- {name}: not in .ci/steps.txt, so nobody knows whether it has grown", flush=True)
     if os.environ.get("CI_SHARE") != "all" and name in known and (reason := growth(name, row, known[name])):
@@ -108,10 +131,11 @@ def step(name, command):
 
 def table():
     done = have_run() or refuse("--table: expected steps that have run, got none in build/ci_steps.json")
-    print(f"{'step':<12}{'minutes':>8}{'units':>7}{'tests':>7}")
+    print(f"{'step':<12}{'minutes':>8}{'of CPU':>8}{'units':>7}{'cached':>7}{'tests':>7}")
     for name, row in done.items():
-        print(f"{name:<12}{row['seconds'] / 60:>8.1f}{row['units']:>7}{row['tests']:>7}")
-    print(f"{'all':<12}{sum(row['seconds'] for row in done.values()) / 60:>8.1f}")
+        print(f"{name:<12}{row['seconds'] / 60:>8.1f}{row['cpu_seconds'] / 60:>8.1f}{row['units']:>7}{row['hits']:>7}{row['tests']:>7}")
+    wall, cpu = (sum(row[key] for row in done.values()) / 60 for key in ("seconds", "cpu_seconds"))
+    print(f"{'all':<12}{wall:>8.1f}{cpu:>8.1f}")
 
 
 def keep():
@@ -122,9 +146,11 @@ def keep():
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2 and sys.argv[1] in ("--table", "--keep"):
-        {"--table": table, "--keep": keep}[sys.argv[1]]()
-    elif len(sys.argv) < 3 or not re.fullmatch(r"\w[\w-]*", sys.argv[1]):
-        refuse(f"expected NAME COMMAND ..., --table or --keep, got {' '.join(sys.argv[1:])!r}")
+    words = sys.argv[1:]
+    is_cached = words[:1] == ["--cached"]
+    if words in (["--table"], ["--keep"]):
+        {"--table": table, "--keep": keep}[words[0]]()
+    elif len(words) < 2 + is_cached or not re.fullmatch(r"\w[\w-]*", words[is_cached]):
+        refuse(f"expected NAME COMMAND ..., --table or --keep, got {' '.join(words)!r}")
     else:
-        step(sys.argv[1], sys.argv[2:])
+        step(words[is_cached], words[is_cached + 1 :], is_cached)

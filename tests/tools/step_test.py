@@ -55,7 +55,7 @@ class Step(unittest.TestCase):
         return f"cp log build/{folder}/.ninja_log"
 
     def row(self, name="some"):
-        return {key: value for key, value in json.loads(self.done.read_text())[name].items() if key != "seconds"}
+        return {key: value for key, value in json.loads(self.done.read_text())[name].items() if key in ("units", "tests")}
 
     def grow(self, units, tests, **share):
         """A step that does this much."""
@@ -77,7 +77,7 @@ class Step(unittest.TestCase):
         echoes = "; ".join(f"echo '{end}'" for end in ends)
         status, said = self.shell(f"{self.log('a', 'x.o', 'y.o', 'y.o', 'l.a')}; cp log build/b/c/.ninja_log; {echoes} >&2")
         self.assertEqual((status, self.row()), (0, {"units": 3, "tests": 35}), said)
-        self.assertIn("---- some: 0.0 min, 3 units compiled, 35 tests\n", said)
+        self.assertIn("---- some: 0.0 min, 3 units compiled, 0 of them from the cache, 35 tests\n", said)
         self.assertEqual(list(json.loads(self.done.read_text())), ["before", "some"])
 
     def test_what_the_command_says_is_said(self):
@@ -138,7 +138,7 @@ class Step(unittest.TestCase):
         self.assert_refused(self.run_it("some", "no_such_program"), "some: expected a command that can be run, got 'no_such_program'")
 
     def test_other_arguments_are_refused(self):
-        for words in ((), ("some",), ("--tabel",), ("--keep", "touch ran"), ("two words", "true"), ("#", "true"), ("", "true")):
+        for words in ((), ("some",), ("--tabel",), ("--keep", "touch ran"), ("--cached",), ("--cached", "some"), ("--cached", "--table"), ("two words", "true"), ("#", "true"), ("", "true")):
             self.assert_refused(self.run_it(*words), "expected NAME COMMAND ..., --table or --keep, got", " ".join(words))
         self.assertEqual((self.done.exists(), self.kept.exists()), (False, False))
 
@@ -151,12 +151,31 @@ class Step(unittest.TestCase):
         self.assertEqual([self.grow(4, 8)[0], self.grow(4, 11)[0]], [0, 1])
 
     def test_the_table_has_every_step(self):
-        self.done.write_text(json.dumps({"one": {"seconds": 90, "units": 4, "tests": 8}, "two": {"seconds": 30, "units": 0, "tests": 1}}))
+        one = {"seconds": 90, "cpu_seconds": 150, "units": 4, "hits": 3, "tests": 8}
+        two = {"seconds": 30, "cpu_seconds": 30, "units": 0, "hits": 0, "tests": 1}
+        self.done.write_text(json.dumps({"one": one, "two": two}))
         status, said = self.run_it("--table")
-        self.assertEqual(
-            [line.split() for line in said.splitlines()],
-            [["step", "minutes", "units", "tests"], ["one", "1.5", "4", "8"], ["two", "0.5", "0", "1"], ["all", "2.0"]],
-        )
+        rows = ["step minutes of CPU units cached tests", "one 1.5 2.5 4 3 8", "two 0.5 0.5 0 0 1", "all 2.0 3.0"]
+        self.assertEqual((status, [line.split() for line in said.splitlines()]), (0, [row.split() for row in rows]))
+
+    def test_what_shall_come_from_the_cache_does(self):
+        ccache = self.root / "ccache"
+        ccache.write_text(f"#!/bin/sh\ncat {self.root}/stats\n")
+        ccache.chmod(0o755)
+
+        def compile_of(asked, hits):
+            stats = "cache_miss\\t%d\\ndirect_cache_hit\\t%d\\npreprocessed_cache_hit\\t2\\n"
+            (self.root / "stats").write_text("cache_miss\t7\ndirect_cache_hit\t9\npreprocessed_cache_hit\t2\n")
+            with mock.patch.dict(os.environ, PATH=f"{self.root}:{os.environ['PATH']}"):
+                return self.run_it("--cached", "some", "sh", "-c", f"printf '{stats}' {7 + asked - hits} {9 + hits} > stats")
+
+        for asked, hits in ((0, 0), (4, 4), (4, 3)):
+            status, said = compile_of(asked, hits)
+            self.assertEqual(status, 0, said)
+            self.assertIn(f"{hits} of them from the cache", said)
+        status, said = compile_of(4, 2)
+        self.assertEqual(status, 1)
+        self.assertIn("some: ccache had 2 of 4 units", said)
 
     def test_nothing_that_ran_is_neither_shown_nor_kept(self):
         for option in ("--table", "--keep"):
