@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of the README. Each sees to its own needs: packages, configuration, build. Everything else is CMake's presets.
-.PHONY: demo test test-rest test-all cuda cuda-all python llama-cpp test-engines test-engines-full bench bench-peers format coverage clean
+.PHONY: demo test test-rest test-wheel test-all cuda cuda-all python llama-cpp test-engines test-engines-full bench bench-peers format coverage clean
 
 BUILD := build/release
 TOOL := build/demo/cli/folio
@@ -26,15 +26,19 @@ test: configure
 	ctest --preset first --parallel "$$(nproc)"
 	@tools/show_skipped.sh $(BUILD)
 
-# All other tests, all programs, the wheel and what it does with numpy alone.
+# All other tests, all programs.
 test-rest: configure
 	cmake --build --preset release
 	tools/nixl.sh
 	ctest --preset rest --parallel "$$(nproc)"
 	@tools/show_skipped.sh $(BUILD)
+
+# The wheel, and what it does with numpy alone.
+test-wheel:
+	tools/install_dependencies.sh
 	tools/engines.py test numpy
 
-test-all: test test-rest
+test-all: test test-rest test-wheel
 
 # Two instances of each CUDA kernel for every architecture, without a spill and without local memory; skipped where there is no nvcc.
 cuda: configure

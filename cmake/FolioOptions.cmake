@@ -20,6 +20,7 @@ set(FOLIO_SANITIZE "" CACHE STRING "Sanitizers of every target, as -fsanitize ta
 set(FOLIO_SANITIZE_KERNELS address,thread CACHE STRING "Of FOLIO_SANITIZE, what the kernels for an instruction set get, a comma between two; \
 all take several times as long to compile")
 
+set(FOLIO_TEST_FOLDERS all CACHE STRING "Folders of tests/ that are built, a semicolon between two")
 set(FOLIO_KERNELS all CACHE STRING "all: every kernel of the architecture; native: without AMX and AVX512-BF16 where this machine lacks \
 them, quicker to compile and without tests; portable: the one that any machine runs, alone")
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")

@@ -4,7 +4,7 @@ set(mutants Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/mutants.py ${PROJEC
 set(mutants_work ${CMAKE_CURRENT_BINARY_DIR}/mutants)
 add_test(NAME cuda.mutants_apply COMMAND ${mutants} --check)
 add_test(NAME cuda.mutants_some
-         COMMAND ${mutants} --build ${PROJECT_BINARY_DIR} --work ${mutants_work}/some --only "arrivals" "wrong parity" "does not transpose" "zero fill" "peer loads"
+         COMMAND ${mutants} --build ${PROJECT_BINARY_DIR} --work ${mutants_work}/some --share 3 --only "arrivals" "wrong parity" "does not transpose" "zero fill" "peer loads"
                             "merge: one arrival too late" "mla: V is not rescaled")
 folio_expect(cuda.mutants_survivors_are_found
              COMMAND ${mutants} --work ${mutants_work}/survivor --table ${CMAKE_CURRENT_SOURCE_DIR}/mutant_survivor.py STATUS 1

@@ -3,10 +3,12 @@
 """tests/cuda/mutants.py: breaks one expression of a kernel at a time, and sees which emulated test says so.
 
 usage: mutants.py ROOT [--build FOLDER] [--table FILE] [--work FOLDER] [--jobs N] [--results FILE] [--write DOCUMENT] [--check] [--only NAME ...]
+                       [--share N]
 
 The table, tests/cuda/mutant_table.py unless another is given, has PROGRAMS, of sources, and MUTANTS: a name, a file, the text that
 changes, what it becomes, and the program that must fail. Each program is built unbroken first, and must pass. --only chooses
-mutants whose names contain it or whose program it is. --check builds nothing: every text must still stand in its file exactly once.
+mutants whose names contain it or whose program it is. --share leaves the day's part of those, of N, unless FOLIO_TEST_ROUNDS is all. --check
+builds nothing: every text must still stand in its file exactly once.
 
 --results keeps what was found, at once: a mutant is not tried again while its text and all files of its program are the same.
 --build is a build folder of CMake: programs with `links` are linked with its libraries, targets folio_test_support and folio_reference.
@@ -267,6 +269,7 @@ def main():
     parser.add_argument("--write", type=pathlib.Path)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--share", type=int, default=1)
     given = parser.parse_args()
     root = given.root.resolve()
     programs, mutants = read_table(given.table or root / "tests/cuda/mutant_table.py")
@@ -277,6 +280,12 @@ def main():
     chosen = [m for m in mutants if not given.only or any(n in m["name"] or n == m["program"] for n in given.only)]
     if not chosen:
         raise Failure("no mutant has such a name or program")
+    if given.share < 1:
+        parser.error(f"--share: expected at least 1, got {given.share}")
+    if given.share > 1 and os.environ.get("FOLIO_TEST_ROUNDS") != "all":
+        day = int(time.time()) // 86400
+        chosen = [m for i, m in enumerate(chosen) if i % given.share == day % given.share] or chosen[:1]
+        print(f"day {day}: part {day % given.share} of {given.share}")
     builder = Builder(root, given.work.resolve(), given.build and given.build.resolve())
     results = Results(given.results, builder, programs)
     missing = [m for m in chosen if results.get(m) is None]
