@@ -82,7 +82,7 @@ cuda-mutants: configure
 	python3 tests/cuda/mutants.py . --build $(BUILD) --jobs "$$(nproc)" --results build/mutants.json --write docs/cuda_mutants.md
 
 bench: configure
-	cmake --build --preset release
+	cmake --build --preset release --target benches
 	tools/run_benchmarks.sh $(BUILD)
 
 # folio beside torch, vLLM, SGLang, OpenVINO and llama.cpp, in turn: PEERS="--shapes decode --threads 1", bench/peers/run.py says more.
