@@ -12,8 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "attention/amx_emulated_kernels.h"
-#include "cpu/amx_latent_entries.h"
 #include "cpu/features.h"
 #include "reference/elements.h"
 #include "support/attention_case.h"
@@ -23,6 +21,10 @@
 #include "support/random.h"
 #include "support/random_options.h"
 #include "support/run_case.h"
+#ifdef FOLIO_TEST_EMULATED_TILES
+#include "attention/amx_emulated_kernels.h"
+#include "cpu/amx_latent_entries.h"
+#endif
 
 namespace folio::test {
 namespace {
@@ -104,6 +106,7 @@ TEST(Random, problems_are_right_on_every_kernel) {
   });
 }
 
+#ifdef FOLIO_TEST_EMULATED_TILES
 TEST(Random, problems_are_right_on_emulated_tiles) {
   if (!machine_has(Capability::avx512_bf16))
     GTEST_SKIP() << "this machine lacks the AVX512-BF16 instructions";
@@ -117,6 +120,7 @@ TEST(Random, problems_are_right_on_emulated_tiles) {
     }
   });
 }
+#endif
 
 TEST(Random, threads_change_no_bit) {
   for_each_random_case([](const CaseOptions& options, Rng& rng) {
