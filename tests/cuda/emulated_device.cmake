@@ -74,7 +74,7 @@ function(folio_on_emulated_device name)
   cmake_parse_arguments(arg "" "" "ARGUMENTS" ${ARGN})
   string(REPLACE "." "_" target test_${name})
   add_test(NAME cuda.${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/support/share_of_day.sh 3 $<TARGET_FILE:${target}> ${arg_ARGUMENTS})
-  set_tests_properties(cuda.${name} PROPERTIES LABELS cta TIMEOUT 900 ENVIRONMENT
+  set_tests_properties(cuda.${name} PROPERTIES LABELS cta TIMEOUT 900 COST 10 ENVIRONMENT
                        "FOLIO_TEST_DEVICE=cuda;LD_LIBRARY_PATH=${FOLIO_EMULATED_DEVICE}")
   folio_label_needs(cta ${target} emulated_device)
 endfunction()

@@ -9,5 +9,5 @@ add_test(NAME cuda.mutants_some
 folio_expect(cuda.mutants_survivors_are_found
              COMMAND ${mutants} --work ${mutants_work}/survivor --table ${CMAKE_CURRENT_SOURCE_DIR}/mutant_survivor.py STATUS 1
              SAYS "the same in other words:  SURVIVES.*no C..:  .*does not compile.*elsewhere:  no source.*3 mutants, 3 survive")
-set_tests_properties(cuda.mutants_some cuda.mutants_survivors_are_found PROPERTIES LABELS mutants TIMEOUT 1800
+set_tests_properties(cuda.mutants_some cuda.mutants_survivors_are_found PROPERTIES LABELS mutants TIMEOUT 1800 COST 10
                      ENVIRONMENT CXX=${CMAKE_CXX_COMPILER})
