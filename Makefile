@@ -30,7 +30,7 @@ test: configure
 test-rest: configure
 	cmake --build --preset release
 	tools/nixl.sh
-	ctest --preset rest --parallel "$$(nproc)"
+	ctest --preset rest --parallel "$$(($$(nproc) + 1))"
 	@tools/show_skipped.sh $(BUILD)
 
 # The wheel, and what it does with numpy alone.
