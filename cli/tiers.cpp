@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
+#include <numeric>
 #include <thread>
 
 #include "folio/core/buffer.h"
@@ -95,14 +97,32 @@ class Pages final : public TieredPages {
     settle();
     return s;
   }
+  /// Waits until tiers have ended all that they were handed, before the manager hears of any of it:
+  /// what it does at a poll depends on which pages have ended by then.
+  void wait_for_tiers() const {
+    const auto sum = [](const auto& counts) {
+      return std::accumulate(std::begin(counts), std::end(counts), int64_t{0});
+    };
+    for (const Below& below : tiers_) {
+      if (!below.made.tier) continue;
+      const TierCounters manager = manager_->counters(below.index).value();
+      const int64_t handed_over = manager.loading_pages + manager.storing_pages +
+                                  sum(manager.load_outcomes) + sum(manager.store_outcomes);
+      for (;;) {
+        const TierFigures tier = below.made.tier->figures();
+        if (sum(tier.load_outcomes) + sum(tier.store_outcomes) == handed_over) break;
+        std::this_thread::yield();
+      }
+    }
+  }
   /// Waits until no page is under way.
   void settle() {
     const Timed timed(wait_seconds_);
     for (;;) {
+      wait_for_tiers();
       manager_->poll();
       const CacheManagerFigures figures = manager_->figures();
       if (figures.loads + figures.stores == 0) return;
-      std::this_thread::yield();
     }
   }
   TieredFigures figures() const override;
@@ -173,7 +193,8 @@ Status Pages::attach(PagePool& pool) {
                                        .name = names_.function(),
                                        .planes = planes_,
                                        .tiers = tiers,
-                                       .load_deadline_ms = choice_.load_deadline_ms});
+                                       .load_deadline_ms = choice_.load_deadline_ms,
+                                       .store_deadline_ms = 0});
   if (!manager) return manager.error();
   manager_ = std::make_unique<CacheManager>(std::move(*manager));
   return {};
@@ -190,8 +211,11 @@ Result<TieredAdmit> Pages::admit(std::span<const TokenId> prompt) {
     admit.id = admission->id;
     admit.memory = admission->cached_tokens;
     while (manager_->load_state(admit.id) == LoadState::loading) {
+      if (choice_.load_deadline_ms == 0)
+        wait_for_tiers();
+      else
+        std::this_thread::yield();
       manager_->poll();
-      std::this_thread::yield();
     }
   }
   wait_seconds_ += seconds;

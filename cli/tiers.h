@@ -4,7 +4,8 @@
 /// Each page has bytes: `TierChoice::payload_bytes` of them, which stand for those of the model.
 /// They are a pattern of all tokens up to the page's end, written when the page becomes full; every
 /// page that a prompt finds, in memory or below, is compared with its pattern. Calls of tiers have
-/// ended before the replay goes on, so that what is found does not depend on how long they take.
+/// all ended before the manager is told of one, and before the replay goes on, so that what is
+/// found does not depend on how long they take.
 #pragma once
 
 #include <array>
