@@ -5,7 +5,7 @@
 usage: .ci/step.py NAME COMMAND ...   runs the command; fails as it fails, or where the step has grown
        .ci/step.py --cached NAME COMMAND ...   and where less than 3/4 of what it compiles comes from ccache
        .ci/step.py --table            prints the steps that have run
-       .ci/step.py --keep             what has run, of a clean clone, becomes .ci/steps.txt
+       .ci/step.py --keep             what has run, of a clean clone, goes into .ci/steps.txt
 
 A step has grown where it compiles or tests a quarter more than .ci/steps.txt says of it: minutes depend on the machine, these numbers do
 not. Whoever adds so much says so by --keep, and looks at what the step costs now.
@@ -131,18 +131,18 @@ def step(name, command, is_cached):
 
 def table():
     done = have_run() or refuse("--table: expected steps that have run, got none in build/ci_steps.json")
-    print(f"{'step':<12}{'minutes':>8}{'of CPU':>8}{'units':>7}{'cached':>7}{'tests':>7}")
+    print(f"{'step':<15}{'minutes':>8}{'of CPU':>8}{'units':>7}{'cached':>7}{'tests':>7}")
     for name, row in done.items():
-        print(f"{name:<12}{row['seconds'] / 60:>8.1f}{row['cpu_seconds'] / 60:>8.1f}{row['units']:>7}{row['hits']:>7}{row['tests']:>7}")
+        print(f"{name:<15}{row['seconds'] / 60:>8.1f}{row['cpu_seconds'] / 60:>8.1f}{row['units']:>7}{row['hits']:>7}{row['tests']:>7}")
     wall, cpu = (sum(row[key] for row in done.values()) / 60 for key in ("seconds", "cpu_seconds"))
-    print(f"{'all':<12}{wall:>8.1f}{cpu:>8.1f}")
+    print(f"{'all':<15}{wall:>8.1f}{cpu:>8.1f}")
 
 
 def keep():
     done = have_run() or refuse("--keep: expected steps that have run, got none in build/ci_steps.json")
-    rows = [f"{name:<12}{row['units']:>7}{row['tests']:>7}" for name, row in done.items()]
-    head = "# What each step of .ci/run compiles and tests in a clean clone: .ci/step.py", "# step        units  tests"
-    KEPT.write_text("\n".join((*head, *rows)) + "\n")
+    rows = kept() | {name: (row["units"], row["tests"]) for name, row in done.items()}
+    head = "# What each step of .ci/run compiles and tests in a clean clone: .ci/step.py", "# step           units  tests"
+    KEPT.write_text("\n".join((*head, *(f"{name:<15}{units:>7}{tests:>7}" for name, (units, tests) in rows.items()))) + "\n")
 
 
 if __name__ == "__main__":

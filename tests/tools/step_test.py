@@ -148,6 +148,12 @@ class Step(unittest.TestCase):
         self.assertEqual(self.run_it("--keep"), (0, ""))
         rows = [line.split() for line in self.kept.read_text().splitlines() if not line.startswith("#")]
         self.assertEqual(rows, [["some", "4", "8"], ["a-name-of-many-letters", "0", "0"]])
+        self.done.unlink()
+        self.grow(3, 8)
+        self.run_it("--keep")
+        self.assertEqual(self.kept.read_text().split()[-6:], ["some", "3", "8", "a-name-of-many-letters", "0", "0"])
+        self.grow(4, 8)
+        self.run_it("--keep")
         self.assertEqual([self.grow(4, 8)[0], self.grow(4, 11)[0]], [0, 1])
 
     def test_the_table_has_every_step(self):
