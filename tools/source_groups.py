@@ -23,7 +23,7 @@ ASIDE = re.compile(r"<[^<>;{}]*>|\[\[[^\n]*?\]\] ?|alignas\([^)\n]*\) ?")
 # On lines that begin at the margin: types, pointers to functions, and what has its name before `(`, `{`, `=`, `;` or `,`.
 NAME = re.compile(
     r"^(?:(?:template +)?(?:struct|class|union|enum)(?: class)?(?: (?P<type>\w+))?(?: final)?\s*(?:[{;]|:(?!:))"
-    r"|(?:\} |::)?(?=\w)[^(={;,\n]*?(?:\b(?P<name>\w+)(?:\[[^\]\n]*\])* ?(?P<end>[={;,]|\((?!\*))|\(\*(?P<pointer>\w+)\)))",
+    r"|(?:\} |::)?(?=[A-Za-z_])[^(={;,\n]*?(?:\b(?P<name>\w+)(?:\[[^\]\n]*\])* ?(?P<end>[={;,]|\((?!\*))|\(\*(?P<pointer>\w+)\)))",
     re.MULTILINE,
 )
 NEXT_NAME = re.compile(r",\s*[*&]*(\w+)(?:\[[^\]\n]*\])* ?[={;,]")

@@ -135,6 +135,10 @@ class Groups(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertRegex(done.stderr, f"^tools/source_groups.py: expected sources that can be read, got .*{reason}.*{path}'\n$")
 
+    def test_tables_of_numbers_name_nothing_however_long(self):
+        rows = "0x2f,0x2f,0x20,0x53,\n" * 20_000
+        self.assertEqual(source_groups.names(*self.sources(SOURCE.format("constexpr unsigned char bytes[] = {\n" + rows + "};"))), {"bytes"})
+
     def test_bytes_of_no_encoding_are_read_over(self):
         (self.root / "bytes.cpp").write_bytes(SOURCE.format("// %\nint f();").replace("%", "\0").encode() + b"\xff\xfe")
         self.assertEqual(source_groups.names(self.root / "bytes.cpp"), {"f"})
