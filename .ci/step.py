@@ -118,7 +118,7 @@ def step(name, command, is_cached):
     done[name] = row
     DONE.parent.mkdir(exist_ok=True)
     DONE.write_text(json.dumps(done, indent=1) + "\n")
-    print(f"---- {name}: {seconds / 60:.1f} min, {row['units']} units compiled, {hits} of them from the cache, {tests} tests", flush=True)
+    print(f"---- {name}: {seconds / 60:.1f} min, {row['units']} units compiled, {hits} found in the cache, {tests} tests", flush=True)
     if status != 0:
         sys.exit(f"{name}: failed with status {status}" if status > 0 else f"{name}: killed by signal {-status}")
     if is_cached and hits < 0.75 * asked:

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """tests/tools/step_test.py: .ci/step.py counts what a step compiles and tests, and fails where it failed, has grown or cannot know."""
 
-import contextlib
-import io
 import json
 import os
 import pathlib
-import runpy
 import shutil
 import tempfile
 import unittest
 from unittest import mock
+
+from script import run_script
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOG = "0\t1\t2\t{}\tabc\n"
@@ -29,21 +28,7 @@ class Step(unittest.TestCase):
 
     def run_it(self, *words, share=""):
         """(exit status, what it says)"""
-        said, status = io.StringIO(), 0
-        with (
-            mock.patch("sys.argv", ["step.py", *words]),
-            mock.patch.dict(os.environ, CI_SHARE=share),
-            contextlib.redirect_stdout(said),
-            contextlib.redirect_stderr(said),
-        ):
-            try:
-                runpy.run_path(str(self.root / ".ci/step.py"), run_name="__main__")
-            except SystemExit as end:
-                status = end.code
-        if isinstance(status, str):  # as Python ends with it
-            said.write(status + "\n")
-            status = 1
-        return status, said.getvalue()
+        return run_script(self.root / ".ci/step.py", *words, CI_SHARE=share)
 
     def shell(self, script, name="some", **share):
         return self.run_it(name, "sh", "-c", script, **share)
@@ -77,7 +62,7 @@ class Step(unittest.TestCase):
         echoes = "; ".join(f"echo '{end}'" for end in ends)
         status, said = self.shell(f"{self.log('a', 'x.o', 'y.o', 'y.o', 'l.a')}; cp log build/b/c/.ninja_log; {echoes} >&2")
         self.assertEqual((status, self.row()), (0, {"units": 3, "tests": 35}), said)
-        self.assertIn("---- some: 0.0 min, 3 units compiled, 0 of them from the cache, 35 tests\n", said)
+        self.assertIn("---- some: 0.0 min, 3 units compiled, 0 found in the cache, 35 tests\n", said)
         self.assertEqual(list(json.loads(self.done.read_text())), ["before", "some"])
 
     def test_what_the_command_says_is_said(self):
@@ -178,7 +163,7 @@ class Step(unittest.TestCase):
         for asked, hits in ((0, 0), (4, 4), (4, 3)):
             status, said = compile_of(asked, hits)
             self.assertEqual(status, 0, said)
-            self.assertIn(f"{hits} of them from the cache", said)
+            self.assertIn(f"{hits} found in the cache", said)
         status, said = compile_of(4, 2)
         self.assertEqual(status, 1)
         self.assertIn("some: ccache had 2 of 4 units", said)

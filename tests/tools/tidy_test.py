@@ -2,19 +2,17 @@
 """tests/tools/tidy_test.py: the shares of tools/tidy.py are all sources together, changed ones are in each, and what a stand-in of
 clang-tidy says is said and fails."""
 
-import contextlib
-import io
 import json
 import os
 import pathlib
 import re
-import runpy
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
-from unittest import mock
+
+from script import run_script
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -81,22 +79,10 @@ class Tidy(unittest.TestCase):
         folder = self.root / "bin/clang-tidy-16.seen"  # a file of each process
         for file in folder.iterdir():
             file.unlink()
-        said, status = io.StringIO(), 0
-        with (
-            mock.patch("sys.argv", ["tidy.py", *words]),
-            mock.patch.dict(os.environ, PATH=f"{self.root}/bin:{os.environ['PATH']}"),
-            contextlib.redirect_stdout(said),
-            contextlib.redirect_stderr(said),
-        ):
-            try:
-                runpy.run_path(str(self.root / "tools/tidy.py"), run_name="__main__")
-            except SystemExit as end:
-                status = end.code
-        if isinstance(status, str):  # as Python ends with it
-            said.write(status + "\n")
-            status = 1
+        path = f"{self.root}/bin:{os.environ['PATH']}"
+        status, said = run_script(self.root / "tools/tidy.py", *words, PATH=path)
         seen = re.findall(r'^#include "(.*?)"', "".join(file.read_text() for file in folder.iterdir()), re.MULTILINE)
-        return status, said.getvalue(), sorted(str(pathlib.Path(path).relative_to(self.root)) for path in seen)
+        return status, said, sorted(str(pathlib.Path(path).relative_to(self.root)) for path in seen)
 
     def shares(self, parts):
         """The sources of each share."""
