@@ -14,4 +14,10 @@ inline int share_of_rounds(int all) {
   return wanted != nullptr && std::string_view(wanted) == "all" ? all : all / 4;
 }
 
+/// Whether another round is due: of `rounds`, and beyond, though not for ever, until all that
+/// comes by chance has been seen.
+inline bool is_due(int round, int rounds, bool has_seen_all) {
+  return round < rounds || (round < 20 * rounds && !has_seen_all);
+}
+
 }  // namespace folio::test

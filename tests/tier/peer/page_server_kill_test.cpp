@@ -84,10 +84,13 @@ INSTANTIATE_TEST_SUITE_P(Kinds, PageServerKill, ::testing::ValuesIn(kinds_that_a
 /// what that has.
 TEST_P(PageServerKill, of_a_server_makes_misses_and_nothing_else) {
   const int rounds = KillFixture::rounds(120);
+  const auto has_seen_all = [&] {
+    return count(loads_, TierOutcome::failed) > rounds / 8 && count(stores_, TierOutcome::done) > 0;
+  };
   Child other_server(server());
   const auto other = loader(other_server.address());
   ASSERT_TRUE(comes_true([&] { return other->finds_all(); }));
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; is_due(round, rounds, has_seen_all()); ++round) {
     ASSERT_NO_FATAL_FAILURE(kill_server(*other)) << round;
     if (round == 2) note_files();
     ASSERT_FALSE(HasFailure()) << round;
@@ -112,7 +115,7 @@ TEST_P(PageServerKill, of_a_client_gives_back_what_it_was_lent) {
   const auto other = loader(server.address());
   ASSERT_TRUE(comes_true([&] { return other->finds_all(); }));
   int64_t holding = 0;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; is_due(round, rounds, holding > 0); ++round) {
     Child child(client(rng_.next()));
     child.tell(server.address());
     const int64_t wanted = figures().loaded_pages + rng_.between(1, 150);

@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, PoolServerKill, ::testing::ValuesIn(kinds_that_a
 TEST_P(PoolServerKill, of_a_lender_makes_pages_that_are_computed) {
   const int rounds = KillFixture::rounds(40);
   int64_t lost = 0, begun = 0;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; is_due(round, rounds, lost > 0 && lost < begun); ++round) {
     Child child(peer("server"));
     Borrower borrower(make(), child.address());
     if (must_connect() || rng_.chance(0.9)) {
@@ -64,7 +64,7 @@ TEST_P(PoolServerKill, of_a_borrower_gives_back_what_it_was_lent) {
   Borrower other(make(), lender.server().address().value());
   ASSERT_TRUE(lender.serves_until([&] { return other.finds_all(); }));
   int64_t holding = 0;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; is_due(round, rounds, holding > 0); ++round) {
     Child child(peer("client"));
     child.tell(lender.server().address().value());
     const int64_t wanted = lender.figures().loaded_pages + rng_.between(1, 3 * pages_of_prompts);
