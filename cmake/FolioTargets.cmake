@@ -39,13 +39,14 @@ function(folio_compile_settings target)
   endif()
 endfunction()
 
-# folio_group_sources(target [ALWAYS] [ALONE source ...]): its sources are compiled as few, several together, once its folder has said
-# which it has. In builds with FOLIO_GROUPED, and always with ALWAYS; those behind ALONE are not, for a test puts others in their places.
+# folio_group_sources(target [ALWAYS | PROGRAM] [ALONE source ...]): its sources are compiled as few, several together, once its folder has
+# said which it has. In builds with FOLIO_GROUPED (PROGRAM: for programs, too), and always with ALWAYS; those behind ALONE are not, for a test
+# puts others in their places.
 # A source that lacks an include may pass there; the release build, which is not grouped, finds it.
 # Two sources that come to share a name are told apart when CMake runs again.
 function(folio_group_sources target)
-  cmake_parse_arguments(arg "ALWAYS" "" "ALONE" ${ARGN})
-  if(FOLIO_GROUPED OR arg_ALWAYS)
+  cmake_parse_arguments(arg "ALWAYS;PROGRAM" "" "ALONE" ${ARGN})
+  if(FOLIO_GROUPED OR arg_ALWAYS OR (arg_PROGRAM AND FOLIO_GROUPED_PROGRAMS))
     cmake_language(EVAL CODE "cmake_language(DEFER CALL folio_group_sources_now [[${target}]] ${arg_ALONE})")
   endif()
 endfunction()
@@ -178,35 +179,67 @@ endfunction()
 # folio_test(name SOURCES ... LINKS ... LABELS ...): a GoogleTest program, one entry of ctest. `name` is folder.stem, e.g.
 # core.dtype. The label `threads` marks what the tsan preset runs; the target threads_tests builds those alone. A build of the
 # portable kernel alone has the tests of FOLIO_PORTABLE_TESTS. Under sanitizers a test's own sources are not optimised, which halves the
-# time to compile them; BUSY: its own code takes longer to run than to compile.
+# time to compile them; BUSY: its own code takes longer to run than to compile. With FOLIO_GROUPED, tests of one folder and the same labels
+# share a program, which runs those of the sources that it is given; ALONE: this one, with what it links or defines, does not.
 function(folio_test name)
-  cmake_parse_arguments(arg "BUSY" "" "SOURCES;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "ALONE;BUSY" "" "SOURCES;LINKS;LABELS" ${ARGN})
   if(FOLIO_KERNELS STREQUAL portable AND NOT name IN_LIST FOLIO_PORTABLE_TESTS)
     return()
   endif()
-  set(target test_${name})
-  string(REPLACE "." "_" target ${target})
-  add_executable(${target} ${arg_SOURCES})
-  folio_test_settings(${target})
-  if(NOT FOLIO_SANITIZE)
-    target_precompile_headers(${target} REUSE_FROM folio_test_headers)
-  elseif(NOT arg_BUSY)
-    target_compile_options(${target} PRIVATE -O0)
-    target_precompile_headers(${target} REUSE_FROM folio_test_headers)
+  if(name IN_LIST FOLIO_FIRST_TESTS AND NOT FOLIO_SANITIZE)
+    list(APPEND arg_LABELS first)
   endif()
-  target_link_libraries(${target} PRIVATE folio::folio GTest::gmock_main ${arg_LINKS})
-  add_test(NAME ${name} COMMAND ${target})
+  if(FOLIO_GROUPED_PROGRAMS AND NOT arg_ALONE AND NOT arg_BUSY)
+    list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/]")
+    folio_shared_test_program(target "${arg_LABELS}" ${arg_SOURCES})
+    list(JOIN arg_SOURCES "," sources)
+    add_test(NAME ${name} COMMAND ${target} --tests_of=${sources})
+  else()
+    string(REPLACE "." "_" target test_${name})
+    add_executable(${target} ${arg_SOURCES})
+    folio_test_program_settings(${target} "${arg_BUSY}" GTest::gmock_main)
+    add_test(NAME ${name} COMMAND ${target})
+  endif()
+  target_link_libraries(${target} PRIVATE ${arg_LINKS})
+  set_property(GLOBAL APPEND PROPERTY FOLIO_TESTS ${name})
   set(environment LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/leaks_of_others.txt)
   if(FOLIO_SANITIZE AND NOT "$ENV{FOLIO_TEST_ROUNDS}" STREQUAL all)
     list(APPEND environment RC_PARAMS=max_success=15)  # RapidCheck's 100 take minutes here; other builds have them
-  endif()
-  if(name IN_LIST FOLIO_FIRST_TESTS)
-    list(APPEND arg_LABELS first)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 900 ENVIRONMENT "${environment}")
   foreach(label IN LISTS arg_LABELS)
     folio_label_needs(${label} ${target})
   endforeach()
+endfunction()
+
+# folio_shared_test_program(result labels source ...): `result` is the program of this folder's tests with these labels; it has these
+# sources, too.
+function(folio_shared_test_program result labels)
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/tests OUTPUT_VARIABLE folder)
+  list(PREPEND labels tests ${folder})
+  list(JOIN labels "_" target)
+  string(REPLACE "/" "_" target ${target})
+  if(NOT TARGET ${target})
+    add_executable(${target} ${PROJECT_SOURCE_DIR}/tests/support/shared_main.cpp)
+    folio_test_program_settings(${target} FALSE GTest::gmock)
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  list(REMOVE_ITEM ARGN ${sources})
+  target_sources(${target} PRIVATE ${ARGN})
+  set(${result} ${target} PARENT_SCOPE)
+endfunction()
+
+# Of a program of tests, which the library `googletest` runs.
+function(folio_test_program_settings target is_busy googletest)
+  folio_test_settings(${target})
+  if(NOT FOLIO_SANITIZE)
+    target_precompile_headers(${target} REUSE_FROM folio_test_headers)
+  elseif(NOT is_busy)
+    target_compile_options(${target} PRIVATE -O0)
+    target_precompile_headers(${target} REUSE_FROM folio_test_headers)
+  endif()
+  target_link_libraries(${target} PRIVATE folio::folio ${googletest})
+  folio_group_sources(${target} PROGRAM ALONE ../support/allocations.cpp)  # g++ must not see the operators that it replaces
 endfunction()
 
 # folio_label_needs(label target ...): LABEL_tests builds what ctest -L LABEL runs.

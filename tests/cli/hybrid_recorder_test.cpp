@@ -86,9 +86,9 @@ void expect_consistent(const HybridFigures& figures) {
   EXPECT_EQ(found, run.hit_tokens);
 }
 
-class Models : public ::testing::TestWithParam<int> {};
+class HybridRecorders : public ::testing::TestWithParam<int> {};
 
-TEST_P(Models, every_count_is_in_the_samples) {
+TEST_P(HybridRecorders, every_count_is_in_the_samples) {
   const HybridModel& model = hybrid_models()[static_cast<size_t>(GetParam())];
   const auto seed = std::random_device()();
   SCOPED_TRACE(seed);
@@ -106,7 +106,7 @@ TEST_P(Models, every_count_is_in_the_samples) {
     expect_consistent(figures);
   }
 }
-INSTANTIATE_TEST_SUITE_P(Hybrid, Models,
+INSTANTIATE_TEST_SUITE_P(Hybrid, HybridRecorders,
                          ::testing::Range(0, static_cast<int>(hybrid_models().size())));
 
 TEST(HybridRecorder, pages_are_counted_in_their_group_and_where_they_lie) {

@@ -74,9 +74,9 @@ void expect_nothing_held(PagePool& pool) {
   EXPECT_TRUE(pool.check_invariants().is_ok());
 }
 
-class Models : public ::testing::TestWithParam<int> {};
+class HybridSchedules : public ::testing::TestWithParam<int> {};
 
-TEST_P(Models, every_request_ends_and_each_token_is_found_or_computed_once) {
+TEST_P(HybridSchedules, every_request_ends_and_each_token_is_found_or_computed_once) {
   const HybridModel& model = hybrid_models()[static_cast<size_t>(GetParam())];
   const auto seed = std::random_device()();
   SCOPED_TRACE(seed);
@@ -121,7 +121,7 @@ TEST_P(Models, every_request_ends_and_each_token_is_found_or_computed_once) {
     expect_nothing_held(pool);
   }
 }
-INSTANTIATE_TEST_SUITE_P(Hybrid, Models,
+INSTANTIATE_TEST_SUITE_P(Hybrid, HybridSchedules,
                          ::testing::Range(0, static_cast<int>(hybrid_models().size())));
 
 TEST(HybridScheduler, memory_that_does_not_hold_a_request_names_it) {

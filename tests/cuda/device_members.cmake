@@ -5,7 +5,7 @@ if(FOLIO_SANITIZE)
   return()
 endif()
 foreach(subject kv_buffer tile_copies)
-  folio_test(cuda.${subject} SOURCES ${subject}_test.cpp LINKS Boost::context LABELS cta)
+  folio_test(cuda.${subject} ALONE SOURCES ${subject}_test.cpp LINKS Boost::context LABELS cta)
   target_compile_options(test_cuda_${subject} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-psabi>)
 endforeach()
 

@@ -30,7 +30,7 @@ fake_libcuda(fake_driver ${FOLIO_FAKE_DRIVER} SOURCES fake_answers.cpp)
 # folio_fake_driver_test(name SOURCES ... LINKS ... LABELS ...): a test that finds the fake driver where it looks for a driver.
 function(folio_fake_driver_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINKS;LABELS" ${ARGN})
-  folio_test(${name} SOURCES ${arg_SOURCES} LINKS folio::cuda ${CMAKE_DL_LIBS} ${arg_LINKS} LABELS ${arg_LABELS})
+  folio_test(${name} ALONE SOURCES ${arg_SOURCES} LINKS folio::cuda ${CMAKE_DL_LIBS} ${arg_LINKS} LABELS ${arg_LABELS})
   string(REPLACE "." "_" target test_${name})
   add_dependencies(${target} fake_driver)
   set_target_properties(${target} PROPERTIES BUILD_RPATH ${FOLIO_FAKE_DRIVER})

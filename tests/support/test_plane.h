@@ -48,7 +48,7 @@ class TestPlane {
     view.head_size = spec.head_size;
     view.page_size = spec.page_size;
     view.num_pages = spec.num_pages;
-    const int64_t element = detail::is_block(spec.dtype) ? 2 : bit_width(spec.dtype) / 8;
+    const int64_t element = folio::detail::is_block(spec.dtype) ? 2 : bit_width(spec.dtype) / 8;
     const ScaleSpec& s = spec.scales;
     const int64_t scale = bit_width(s.dtype) / 8;
     const int64_t granules =

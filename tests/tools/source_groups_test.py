@@ -53,6 +53,11 @@ FORMS = (
     ("void (*hook)(int) = nullptr;", "hook"),
     ('const std::string text = R"(\nint no_name = 1;\n}  // namespace\n)";\nint behind = 1;', "text behind"),
     ("// int f();\n/*\nint g();\n*/\nint h();  // { int i();", "h"),
+    ("TEST(Suite, name) {\n  f();\n}", "Suite_name"),
+    ("TYPED_TEST_P(Suite,\n             name) {\n}", "Suite_name"),
+    ("RC_GTEST_PROP(Suite, name, (const int& a, int b)) {\n}", "Suite_name"),
+    ("INSTANTIATE_TEST_SUITE_P(Kinds, Suite, ::testing::Values(1, 2),\n                         f);", "Kinds_Suite"),
+    ("static_assert(sizeof(int) == 4);\nint f();", "f"),
     ("constexpr char open = '{', quote = '\\'', more = 1;\nint behind;", "open quote more behind"),
 )
 
@@ -81,11 +86,11 @@ class Groups(unittest.TestCase):
     def test_names_of_every_form_are_found_and_no_others(self):
         for text, expected in FORMS:
             with self.subTest(text):
-                self.assertEqual(source_groups.names(self.sources(SOURCE.format(text))[0]), set(expected.split()))
+                self.assertEqual(set(source_groups.names(self.sources(SOURCE.format(text))[0])), set(expected.split()))
 
     def test_every_unnamed_namespace_counts_and_no_other(self):
         two = SOURCE.format("int a();") + SOURCE.format("int b();") + "namespace detail {\nint c();\n}\n"
-        self.assertEqual(source_groups.names(self.sources(two)[0]), {"a", "b"})
+        self.assertEqual(set(source_groups.names(self.sources(two)[0])), {"a", "b"})
 
     def test_sources_with_a_name_in_common_are_apart(self):
         for (text, own), other in itertools.product(FORMS, ("int alone;", "int {};")):
@@ -102,7 +107,21 @@ class Groups(unittest.TestCase):
     def test_aliases_of_whole_files_clash_with_each_other_and_with_names(self):
         alias, space = "using Clock = A;\n", "namespace Clock = b;\n"
         self.assertEqual(self.groups(alias, space, SOURCE.format("struct Clock {};"), "using Watch = A;\n"), [[0, 3], [1], [2]])
-        self.assertEqual(self.groups("using a::Clock;\n", "using a::Clock;\n"), [[0, 1]])
+
+    def test_using_declarations_clash_with_others_of_the_name(self):
+        of_a, of_b, own = SOURCE.format("using a::Clock;"), SOURCE.format("using ::b::Clock;"), SOURCE.format("struct Clock {};")
+        self.assertEqual(self.groups(of_a, of_b, own, of_a, own, of_b, of_a), [[0, 3, 6], [1, 5], [2], [4]])
+        self.assertEqual(self.groups(of_a, "using a::Clock;\n"), [[0, 1]])
+
+    def test_names_of_headers_beside_it_clash_with_those_that_others_have_for_themselves(self):
+        (self.root / "first.h").write_text('#include "second.h"\n\nnamespace folio::test {\n\ninline int f() { return 1; }\n\n}\n')
+        (self.root / "second.h").write_text("namespace folio::test {\n\nint g(int a);\nstruct H;\n\n}\n")
+        user, other_user = '#include "first.h"\n', '#include "second.h"\n'
+        for name, expected in (("f", [[0, 1], [2]]), ("g", [[0, 1], [2]]), ("H", [[0, 1], [2]]), ("i", [[0, 1, 2]])):
+            self.assertEqual(self.groups(user, other_user, SOURCE.format(f"int {name};")), expected, name)
+        self.assertEqual(self.groups('#include "support/random.h"\n', SOURCE.format("class Rng {\n};")), [[0], [1]])
+        overload = user + SOURCE.format("int g(long a);")
+        self.assertEqual(self.groups(overload, user, '#include "gone.h"\n#include <vector>\n'), [[0, 2], [1]])
 
     def test_a_source_goes_to_the_first_group_that_has_room(self):
         f, g = SOURCE.format("int f();"), SOURCE.format("int g();")
@@ -119,7 +138,8 @@ class Groups(unittest.TestCase):
             self.assertEqual(sorted(itertools.chain(*groups)), sources)
             self.assertLess(len(groups), len(sources))
             for group in groups:
-                own = [name for source in group for name in source_groups.names(source)]
+                names = [source_groups.names(source) for source in group]
+                own = [name for source, all_names in zip(group, names, strict=True) for name, of in all_names.items() if of == source]
                 self.assertEqual(len(own), len(set(own)), group)
 
     def test_a_line_is_a_group(self):
@@ -137,11 +157,11 @@ class Groups(unittest.TestCase):
 
     def test_tables_of_numbers_name_nothing_however_long(self):
         rows = "0x2f,0x2f,0x20,0x53,\n" * 20_000
-        self.assertEqual(source_groups.names(*self.sources(SOURCE.format("constexpr unsigned char bytes[] = {\n" + rows + "};"))), {"bytes"})
+        self.assertEqual(source_groups.names(*self.sources(SOURCE.format("constexpr unsigned char bytes[] = {\n" + rows + "};"))).keys(), {"bytes"})
 
     def test_bytes_of_no_encoding_are_read_over(self):
         (self.root / "bytes.cpp").write_bytes(SOURCE.format("// %\nint f();").replace("%", "\0").encode() + b"\xff\xfe")
-        self.assertEqual(source_groups.names(self.root / "bytes.cpp"), {"f"})
+        self.assertEqual(source_groups.names(self.root / "bytes.cpp").keys(), {"f"})
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ namespace folio::test {
 namespace {
 
 using Tokens = PatternEngine::Tokens;
-constexpr int64_t page_bytes = PatternEngine::page_bytes;
+constexpr int64_t one_page = PatternEngine::page_bytes;  ///< in bytes
 
 int64_t refused(PatternEngine& engine, StoreRefusal refusal, size_t tier = 0) {
   return engine.manager().counters(tier).value().not_stored[static_cast<size_t>(refusal)];
@@ -47,7 +47,7 @@ TEST(CacheManagerStores, happen_when_policies_say_so) {
   EXPECT_EQ(back.stored, 4);
   EXPECT_EQ(none.stored, 0);
   EXPECT_EQ(engine.manager().counters(2).value().stored_tokens, 16);
-  EXPECT_EQ(engine.manager().counters(2).value().stored_bytes, 4 * page_bytes);
+  EXPECT_EQ(engine.manager().counters(2).value().stored_bytes, 4 * one_page);
   EXPECT_EQ(engine.manager().counters(2).value().store_bytes, 0);
   engine.finish();
 }
@@ -109,12 +109,12 @@ TEST(CacheManagerStores, keep_to_their_budget) {
   PatternEngine engine({.num_pages = 12,
                         .tiers = {{.tier = &tier,
                                    .policy = StorePolicy::write_through,
-                                   .max_store_bytes = 3 * page_bytes - 1}}});
+                                   .max_store_bytes = 3 * one_page - 1}}});
   run(engine, count_from(0, 21));
   EXPECT_EQ(tier.pending.size(), 2U) << "the leading ones";
   EXPECT_EQ(refused(engine, StoreRefusal::budget), 3);
   EXPECT_EQ(engine.manager().figures().unstored_pages, 3);
-  EXPECT_EQ(engine.manager().counters(0).value().store_bytes, 2 * page_bytes);
+  EXPECT_EQ(engine.manager().counters(0).value().store_bytes, 2 * one_page);
   tier.ends_at_once = true;
   engine.settle();
   run(engine, count_from(100, 9));
