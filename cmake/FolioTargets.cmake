@@ -42,7 +42,7 @@ endfunction()
 # folio_group_sources(target [ALWAYS | PROGRAM] [ALONE source ...]): its sources are compiled as few, several together, once its folder has
 # said which it has. In builds with FOLIO_GROUPED (PROGRAM: for programs, too), and always with ALWAYS; those behind ALONE are not, for a test
 # puts others in their places.
-# A source that lacks an include may pass there; the release build, which is not grouped, finds it.
+# A source that lacks an include may pass there: the release finds it for libraries, the presets dev and coverage for programs, too.
 # Two sources that come to share a name are told apart when CMake runs again.
 function(folio_group_sources target)
   cmake_parse_arguments(arg "ALWAYS;PROGRAM" "" "ALONE" ${ARGN})
