@@ -41,8 +41,10 @@ test-wheel:
 test-all: test test-rest test-wheel
 
 # Two instances of each CUDA kernel for every architecture, without a spill and without local memory; skipped where there is no nvcc.
+# For some architectures: make cuda CUDA_SAMPLES="cuda_samples_80 cuda_samples_90a"
+CUDA_SAMPLES ?= cuda_samples
 cuda: configure
-	cmake --build --preset release --target cuda_samples
+	cmake --build --preset release --target $(CUDA_SAMPLES)
 
 # Every CUDA kernel, and the library and its tools with them inside: build/cuda. For one architecture alone:
 # make cuda-all CUDA_OPTIONS=-DFOLIO_CUDA_ARCHITECTURES=90a
@@ -62,11 +64,11 @@ python:
 
 test-engines:
 	tools/install_dependencies.sh
-	tools/engines.py test transformers vllm llama_cpp -- --architectures=third --engines=quick
+	tools/engines.py test llama_cpp transformers vllm -- --architectures=third --engines=quick
 
 test-engines-full:
 	tools/install_dependencies.sh
-	tools/engines.py test transformers vllm llama_cpp -- --architectures=all --engines=full
+	tools/engines.py test llama_cpp transformers vllm -- --architectures=all --engines=full
 
 # llama.cpp with its attention on folio: a virtual environment of llama-cpp-python, its server and the wheel folio-llama-cpp, with
 # libggml-folio.so inside.

@@ -112,7 +112,7 @@ endfunction()
 
 # folio_compile_cuda_kernels(prefix folder): rules for FOLDER/NAME.sm_ARCHITECTURE.cubin, each with what ptxas said of it beside it
 # (.log); what launches the C++ compiler (ccache) launches nvcc, too. Sets ${prefix}_cubins, and ${prefix}_sample_cubins: those of two
-# instances of each kernel, the first and the last of its lines.
+# instances of each kernel, the first and the last of its lines; ${prefix}_sample_cubins_A: those of an architecture.
 function(folio_compile_cuda_kernels prefix folder)
   set(cubins)
   set(samples)
@@ -158,6 +158,11 @@ extern "C" __global__ void __launch_bounds__(folio::cuda::Kernel::threads, folio
     list(APPEND samples ${cubins_of_${first_of_${template}}} ${cubins_of_${last_of_${template}}})
   endforeach()
   list(REMOVE_DUPLICATES samples)
+  foreach(architecture IN LISTS FOLIO_CUDA_ARCHITECTURES)
+    set(of_architecture ${samples})
+    list(FILTER of_architecture INCLUDE REGEX "\\.sm_${architecture}\\.cubin$")
+    set(${prefix}_sample_cubins_${architecture} "${of_architecture}" PARENT_SCOPE)
+  endforeach()
   set(${prefix}_cubins "${cubins}" PARENT_SCOPE)
   set(${prefix}_sample_cubins "${samples}" PARENT_SCOPE)
 endfunction()

@@ -39,24 +39,65 @@ function(folio_compile_settings target)
   endif()
 endfunction()
 
-# folio_group_sources(target [ALWAYS | PROGRAM] [ALONE source ...]): its sources are compiled as few, several together, once its folder has
-# said which it has. In builds with FOLIO_GROUPED (PROGRAM: for programs, too), and always with ALWAYS; those behind ALONE are not, for a test
-# puts others in their places.
+# folio_group_sources(target [ALWAYS | PROGRAM] [ALONE source ...]): its sources are compiled as few, several together, once all targets
+# have said which they have. In builds with FOLIO_GROUPED (PROGRAM: for programs, too), and always with ALWAYS; those behind ALONE are not, for
+# a test puts others in their places.
 # A source that lacks an include may pass there: the release finds it for libraries, the presets dev and coverage for programs, too.
 # Two sources that come to share a name are told apart when CMake runs again.
 function(folio_group_sources target)
   cmake_parse_arguments(arg "ALWAYS;PROGRAM" "" "ALONE" ${ARGN})
-  if(FOLIO_GROUPED OR arg_ALWAYS OR (arg_PROGRAM AND FOLIO_GROUPED_PROGRAMS))
-    cmake_language(EVAL CODE "cmake_language(DEFER CALL folio_group_sources_now [[${target}]] ${arg_ALONE})")
+  if(NOT (FOLIO_GROUPED OR arg_ALWAYS OR (arg_PROGRAM AND FOLIO_GROUPED_PROGRAMS)))
+    return()
   endif()
+  get_property(grouped GLOBAL PROPERTY FOLIO_GROUPED_TARGETS)
+  if(NOT grouped)
+    cmake_language(DEFER DIRECTORY ${PROJECT_SOURCE_DIR} CALL folio_group_all_sources)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY FOLIO_GROUPED_TARGETS ${target})
+  set_property(GLOBAL PROPERTY FOLIO_ALONE_IN_${target} ${arg_ALONE})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  # A source's names are another's, and what it keeps to itself lies in an included file. g++ inlines more of it, and takes an empty string's
+  # null for a mistake.
+  target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage -Wno-nonnull>)
 endfunction()
 
-function(folio_group_sources_now target)
+function(folio_group_all_sources)
+  get_property(grouped GLOBAL PROPERTY FOLIO_GROUPED_TARGETS)
+  set(targets)
+  set(words)
+  foreach(target IN LISTS grouped)
+    folio_sources_to_group(sources ${target})
+    if(sources)
+      list(APPEND targets ${target})
+      list(APPEND words -- ${sources})
+    endif()
+  endforeach()
   find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
+  execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/source_groups.py ${words} OUTPUT_VARIABLE lines
+                  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  string(REPLACE ";" "|" lines "${lines}")
+  string(REPLACE "\n" ";" lines "${lines}")
+  set(group 0)
+  foreach(line IN LISTS lines)
+    if(line STREQUAL "--")
+      list(POP_FRONT targets)
+      set(group 0)
+      continue()
+    endif()
+    list(GET targets 0 target)
+    math(EXPR group "${group} + 1")
+    string(REPLACE "|" ";" members "${line}")
+    set_source_files_properties(${members} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${group})
+  endforeach()
+endfunction()
+
+# `result` is the target's own sources, without those that are alone or made by the build.
+function(folio_sources_to_group result target)
   get_target_property(folder ${target} SOURCE_DIR)
-  set(sources)
   get_target_property(all ${target} SOURCES)
-  list(REMOVE_ITEM all ${ARGN})
+  get_property(alone GLOBAL PROPERTY FOLIO_ALONE_IN_${target})
+  list(REMOVE_ITEM all ${alone})
+  set(sources)
   foreach(source IN LISTS all)
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder})
     cmake_path(IS_PREFIX CMAKE_BINARY_DIR ${source} is_generated)
@@ -64,20 +105,7 @@ function(folio_group_sources_now target)
       list(APPEND sources ${source})
     endif()
   endforeach()
-  execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/source_groups.py ${sources} OUTPUT_VARIABLE lines
-                  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-  string(REPLACE ";" "|" lines "${lines}")
-  string(REPLACE "\n" ";" lines "${lines}")
-  set(group 0)
-  foreach(line IN LISTS lines)
-    math(EXPR group "${group} + 1")
-    string(REPLACE "|" ";" members "${line}")
-    set_source_files_properties(${members} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${group})
-  endforeach()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  # A source's names are another's, and what it keeps to itself lies in an included file. g++ inlines more of it, and takes an empty string's
-  # null for a mistake.
-  target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage -Wno-nonnull>)
+  set(${result} "${sources}" PARENT_SCOPE)
 endfunction()
 
 # folio_folder(name SOURCES ... LINKS ... [KERNELS]): one folder of src/ as an object library; its objects become part of `folio`.

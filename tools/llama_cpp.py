@@ -46,7 +46,7 @@ NEWEST = "0.3.36"
 VERSION = os.environ.get("FOLIO_LLAMA_CPP_VERSION") or NEWEST
 SUFFIX = "" if VERSION == NEWEST else f"-{VERSION}"  # of folders that hold what is built for a release
 BUILD = ROOT / "build/llama_cpp"
-LIBRARIES = ["llama", "llama-common", "ggml", "ggml-base", "ggml-cpu"]
+LIBRARIES = ["llama", "ggml", "ggml-base", "ggml-cpu"]
 
 
 class NotMade(Exception):

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tools/source_groups.py SOURCE ...: which sources can be compiled as one, a line for each group, its sources with `;` between them.
+"""tools/source_groups.py SOURCE ... [-- SOURCE ...]: which sources can be compiled as one, a line for each group, its sources with `;`
+between them; `--` stands between programs that share nothing, in what is asked and in what is printed.
 
 Sources share a group where no two have the same name for themselves: most of the time of a small source goes into what it includes, and
 that is read once for all of them. CMake asks with FOLIO_GROUPED=ON, tools/tidy.py for what it looks at."""
 
 import functools
+import itertools
 import pathlib
 import re
 import sys
@@ -121,8 +123,9 @@ def without_clashes(sources):
 
 if __name__ == "__main__":
     try:
-        for group in without_clashes(sys.argv[1:]):
-            print(";".join(group))
+        programs = [list(words) for is_end, words in itertools.groupby(sys.argv[1:], "--".__eq__) if not is_end]
+        for i, program in enumerate(programs):
+            print(*["--"] * (i > 0), *map(";".join, without_clashes(program)), sep="\n")
     except OSError as error:
         print(f"tools/source_groups.py: expected sources that can be read, got {error}", file=sys.stderr)
         sys.exit(2)

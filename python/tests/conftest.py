@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all Python tests share: how much of them runs, and that nothing is fetched from a network.
 
-A test with an argument named `architecture` is one of a table: `--architectures=third` runs a third
-of the table, each day another (`--day=N` repeats that of a day), `--architectures=all` the whole.
-Tests marked `full` run with `--engines=full` alone.
+A test with an argument named `architecture`, or marked `quick`, is one of a table: a third of the
+table runs with `--architectures=third`, each day another (`--day=N` repeats that of a day), all of
+it with `--architectures=all`. Tests marked `full` run with `--engines=full` alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--architectures",
         choices=("third", "all"),
         default="third",
-        help="how many of the architectures are tested",
+        help="how many of the architectures, and of the engine's `quick` cases, are tested",
     )
     group.addoption(
         "--engines",
@@ -48,9 +48,10 @@ def pytest_report_header(config: pytest.Config) -> str:
     return " ".join(["folio_kv:", *(f"--{name}={config.getoption(name)}" for name in names)])
 
 
-def _architecture(item: pytest.Item) -> str | None:
-    callspec = getattr(item, "callspec", None)
-    return None if callspec is None else callspec.params.get("architecture")
+def _row(item: pytest.Item) -> str | None:
+    """The row of the table that a test is of, if it is of one."""
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    return params.get("case" if item.get_closest_marker("quick") else "architecture")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -61,9 +62,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(skipped)
     if config.getoption("architectures") == "all":
         return
-    names = sorted({name for item in items if (name := _architecture(item)) is not None})
-    chosen = {None, *names[config.getoption("day") % 3 :: 3]}
-    left_out = [item for item in items if _architecture(item) not in chosen]
+    rows = sorted({row for item in items if (row := _row(item)) is not None})
+    chosen = {None, *rows[config.getoption("day") % 3 :: 3]}
+    left_out = [item for item in items if _row(item) not in chosen]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if _architecture(item) in chosen]
+        items[:] = [item for item in items if _row(item) in chosen]

@@ -146,8 +146,15 @@ class Groups(unittest.TestCase):
         sources = self.sources(*[SOURCE.format("int f();")] * 2, "")
         done = self.run_it(*sources)
         self.assertEqual((done.returncode, done.stdout), (0, f"{sources[0]};{sources[2]}\n{sources[1]}\n"), done.stderr)
-        done = self.run_it()
-        self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+        for nothing in ([], ["--"]):
+            done = self.run_it(*nothing)
+            self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+
+    def test_programs_share_no_group(self):
+        a, b, c = self.sources(SOURCE.format("int f();"), "", "")
+        for words in ([a, b, "--", c, a], ["--", a, b, "--", c, a, "--"]):
+            done = self.run_it(*words)
+            self.assertEqual((done.returncode, done.stdout), (0, f"{a};{b}\n--\n{c};{a}\n"), done.stderr)
 
     def test_what_cannot_be_read_is_refused_by_name(self):
         for path, reason in ((self.root / "gone.cpp", "No such file"), (self.root, "directory")):

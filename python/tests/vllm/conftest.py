@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the mark of the cases that always run; `full` is declared above."""
+    """Declares the mark of the cases of which a third runs each day; `full` is declared above."""
     config.addinivalue_line("markers", "quick: one case of each kind of an engine's")
 
 

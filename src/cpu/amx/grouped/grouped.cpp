@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/amx/grouped/grouped.cpp: the baseline side of the AMX kernel for grouped heads: what it
-/// accepts, how its work is cut, and which piece does it.
+/// accepts and how its work is cut.
 #include "cpu/amx/grouped/grouped.h"
 
 #include "cpu/amx/grouped/layout.h"
@@ -25,29 +25,3 @@ KernelGeometry geometry(const AttentionProblem& problem) noexcept {
 }
 
 }  // namespace folio::inline v1::grouped
-
-namespace folio::inline v1::amx_bf16 {
-namespace {
-
-amx::Piece piece_for(const AttentionProblem& problem) {
-  amx::Piece piece = amx::Piece::narrow;
-  amx::visit_grouped_sizes(problem.key.head_size, problem.v_head_size,
-                           [&](auto sizes) { piece = amx::piece_of<decltype(sizes)>; });
-  return piece;
-}
-
-}  // namespace
-
-void run_grouped(const KernelCall& call, const Task& task, void* scratch,
-                 std::byte* partials) noexcept {
-  const bool is_wide = piece_for(*call.problem) == amx::Piece::wide;
-  (is_wide ? run_grouped_wide : run_grouped_narrow)(call, task, scratch, partials);
-}
-
-void finish_grouped(const KernelCall& call, const Task& task, void* scratch,
-                    const std::byte* partials) noexcept {
-  const bool is_wide = piece_for(*call.problem) == amx::Piece::wide;
-  (is_wide ? finish_grouped_wide : finish_grouped_narrow)(call, task, scratch, partials);
-}
-
-}  // namespace folio::inline v1::amx_bf16
