@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <span>
+#include <stdexcept>
 
 #include "attention/internals.h"
 #include "attention/kernel_list.h"
@@ -61,9 +62,9 @@ std::vector<std::string> kernel_names() {
 }
 
 const Kernel& kernel_of(std::string_view name) {
-  const auto all = kernels();
-  return *std::find_if(all.begin(), all.end(),
-                       [&](const Kernel& kernel) { return kernel.name == name; });
+  for (const Kernel& kernel : kernels())
+    if (kernel.name == name) return kernel;
+  throw std::out_of_range("this build has no kernel " + std::string(name));
 }
 
 ::testing::AssertionResult give_the_same_bits(const CaseOptions& a, const CaseOptions& b) {

@@ -25,7 +25,7 @@ namespace folio::test {
 /// that a skip is seen.
 std::vector<std::string> kernel_names();
 std::vector<std::string> absent_kernel_names();
-/// The entry of that name, which must exist.
+/// The entry of that name; throws std::out_of_range where the build has none.
 const Kernel& kernel_of(std::string_view name);
 
 /// An Attention with its plan and exactly as much plan memory and workspace as it asks for, both
