@@ -191,7 +191,10 @@ void GroupModel::clear() {
 
 void GroupModel::take_copies() {
   for (uint32_t g = 0; g < num_groups(); ++g) {
-    for (const PageCopy& copy : pool_.take_copies(g)) {
+    const std::span<const PageCopy> copies = pool_.take_copies(g);
+    // any order will do (folio/pool/page_pool.h)
+    for (auto at = copies.rbegin(); at != copies.rend(); ++at) {
+      const PageCopy& copy = *at;
       const int64_t count = page_bytes_[g] / page_size_[g] * copy.tokens;
       const bool state = groups_[g].rule == GroupRule::state;
       std::copy_n(arena_.begin() + copy.from * page_bytes_[g], state ? page_bytes_[g] : count,

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "pool/pool_helpers.h"
@@ -94,6 +96,37 @@ TEST(PagePoolFork, every_fork_of_a_cut_page_has_its_copy) {
     expected.push_back({row(pool, parent, 1)[0], row(pool, child, 1)[0], length});
   }
   EXPECT_THAT(take_copies(pool), UnorderedElementsAreArray(expected));
+}
+
+/// A page is a string, a token a letter.
+std::vector<std::string> ran(const std::vector<PageCopy>& copies, std::vector<std::string> pages) {
+  for (const PageCopy& copy : copies)
+    pages[copy.to].replace(0, static_cast<size_t>(copy.tokens), pages[copy.from], 0,
+                           static_cast<size_t>(copy.tokens));
+  return pages;
+}
+
+/// What folio/pool/page_pool.h and folio/cache/page_table.h say of lists of copies: the pool's need
+/// no order, forks of forks whose pages are still to be copied included.
+TEST(PagePoolFork, copies_of_the_pool_give_the_same_in_any_order) {
+  PagePool pool = make_pool({.num_pages = 12, .page_size = 4, .min_partial_tokens = 1});
+  const SequenceId parent = prefill(pool, count_from(0, 7));
+  SequenceId last = pool.fork(parent, 6).value();
+  last = pool.fork(last, 6).value();
+  last = pool.fork(last, 5).value();
+  static_cast<void>(pool.fork(parent, 3).value());
+  static_cast<void>(pool.admit(Tokens{0, 1, 2, 90, 91}).value());  // three tokens of a full page
+  std::vector<PageCopy> copies = take_copies(pool);
+  ASSERT_EQ(copies.size(), 5U);
+  std::vector<std::string> pages;
+  for (uint32_t page = 0; page < pool.num_pages(); ++page)
+    pages.emplace_back(4, static_cast<char>('a' + page));
+  const auto less = [](const PageCopy& a, const PageCopy& b) { return a.to < b.to; };
+  std::sort(copies.begin(), copies.end(), less);
+  const std::vector<std::string> expected = ran(copies, pages);
+  do {
+    EXPECT_EQ(ran(copies, pages), expected);
+  } while (std::next_permutation(copies.begin(), copies.end(), less));
 }
 
 TEST(PagePoolFork, the_source_of_a_copy_is_held_until_the_copy_is_over) {

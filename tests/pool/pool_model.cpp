@@ -45,9 +45,10 @@ uint64_t PoolModel::history(const Sequence& s, size_t position) const {
   return history_of(h, s.tokens, s.items.spans, static_cast<int64_t>(position) + 1);
 }
 
+/// The last first: any order will do (folio/pool/page_pool.h).
 void PoolModel::run_copies() {
   for (; copies_run_ < taken_.size(); ++copies_run_) {
-    const PageCopy& copy = taken_[copies_run_];
+    const PageCopy& copy = taken_[taken_.size() - 1 - copies_run_];
     std::copy_n(pages_[copy.from].kv.begin(), copy.tokens, pages_[copy.to].kv.begin());
   }
 }
@@ -55,7 +56,7 @@ void PoolModel::run_copies() {
 bool PoolModel::incomplete(uint32_t page) const {
   const auto into = [&](const PageCopy& copy) { return copy.to == page; };
   return std::any_of(pending_.begin(), pending_.end(), into) ||
-         std::any_of(taken_.begin() + static_cast<std::ptrdiff_t>(copies_run_), taken_.end(), into);
+         std::any_of(taken_.begin(), taken_.end() - static_cast<std::ptrdiff_t>(copies_run_), into);
 }
 
 // ---- Pages

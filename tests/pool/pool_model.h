@@ -219,7 +219,7 @@ class PoolModel {
   std::vector<Step> steps_;
   std::vector<Transfer> transfers_;
   std::vector<PageCopy> pending_, taken_;
-  size_t copies_run_ = 0;  ///< of taken_
+  size_t copies_run_ = 0;  ///< of taken_, from its end
   bool taken_hold_pages_ = false;
   std::vector<Content> contents_{1};
   std::vector<KnownSpace> spaces_;

@@ -31,7 +31,9 @@ struct PageTable {
 };
 
 /// Copy the first `tokens` slots of page `from` to page `to`, values and scales, in every layer.
-/// Lists of copies are ordered.
+///
+/// Who runs a list of any origin runs it in order, as if one after the other, as copy_pages does: a
+/// copy may read what one before it wrote. The lists of PagePool::take_copies need no order.
 struct PageCopy {
   uint32_t from = 0;
   uint32_t to = 0;

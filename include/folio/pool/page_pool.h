@@ -310,8 +310,9 @@ class FOLIO_EXPORT PagePool {
   /// invalid_argument for a negative time, or one before the last
   [[nodiscard]] Status advance_time(int64_t now_ms) noexcept;
 
-  /// Copies caused by admits, forks and trims since the last call; none reads what another writes,
-  /// so that they run in any order, before the next append. The span stays until the next call.
+  /// Copies caused by admits, forks and trims since the last call; each writes a page of its own,
+  /// which no other reads, so that they may run in any order, or at once, before the next append.
+  /// The span stays until the next call.
   /// Pages that they read or write are held until the end of the next step that begins; without
   /// one, until the next call of take_copies, which says that they have run.
   /// Each group has its own; of a state the whole page is copied. No copies of a group that the
