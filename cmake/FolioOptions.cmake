@@ -29,6 +29,9 @@ all take several times as long to compile")
 set(FOLIO_TEST_FOLDERS all CACHE STRING "Folders of tests/ that are built, a semicolon between two")
 set(FOLIO_KERNELS all CACHE STRING "all: every kernel of the architecture; native: without AMX and AVX512-BF16 where this machine lacks \
 them, quicker to compile and without tests; portable: the one that any machine runs, alone")
+if(NOT FOLIO_KERNELS MATCHES "^(all|native|portable)$")
+  message(FATAL_ERROR "FOLIO_KERNELS: expected all, native or portable, got ${FOLIO_KERNELS}")
+endif()
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   set(FOLIO_KERNELS portable)  # no other architecture has kernels of its own yet
 endif()
