@@ -4,7 +4,8 @@
 between them; `--` stands between programs that share nothing, in what is asked and in what is printed.
 
 Sources share a group where no two have the same name for themselves: most of the time of a small source goes into what it includes, and
-that is read once for all of them. CMake asks with FOLIO_GROUPED=ON, tools/tidy.py for what it looks at."""
+that is read once for all of them. CMake asks for all targets whose sources it groups (folio_group_sources: with FOLIO_GROUPED=ON or
+programs, some always), tools/tidy.py for what it looks at."""
 
 import functools
 import itertools
