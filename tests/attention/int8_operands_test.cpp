@@ -29,12 +29,6 @@ CaseOptions case_of(const ScaleOptions& scales = of_rows) {
   return options;
 }
 
-bool is_built() {
-  for (const Kernel& kernel : kernels())
-    if (kernel.name == kernel_name) return true;
-  return false;
-}
-
 bool is_here() {
   for (const std::string& name : kernel_names())
     if (name == kernel_name) return true;
@@ -123,8 +117,10 @@ TEST(Int8Operands, no_number_in_a_scale_or_a_query_reaches_the_output) {
 }
 
 TEST(Int8Operands, the_kernel_is_selected_by_the_option_alone_and_refuses_with_a_reason) {
-  if (!is_built()) GTEST_SKIP() << "this build lacks the kernel: sanitizers, on a machine without";
-  const Kernel& kernel = kernel_of(kernel_name);
+  const Kernel* const built = find_kernel(kernel_name);
+  if (built == nullptr)
+    GTEST_SKIP() << "this build lacks the kernel: sanitizers, on a machine without";
+  const Kernel& kernel = *built;
   const auto refusal_by = [&](const CaseOptions& options) -> std::string {
     const AttentionProblem problem = resolve(AttentionCase(options).problem()).value();
     const char* const reason = refusal(kernel, problem, kernel.needs | needs_cpu);

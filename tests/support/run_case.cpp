@@ -61,9 +61,14 @@ std::vector<std::string> kernel_names() {
   return names_where(true);
 }
 
-const Kernel& kernel_of(std::string_view name) {
+const Kernel* find_kernel(std::string_view name) {
   for (const Kernel& kernel : kernels())
-    if (kernel.name == name) return kernel;
+    if (kernel.name == name) return &kernel;
+  return nullptr;
+}
+
+const Kernel& kernel_of(std::string_view name) {
+  if (const Kernel* const kernel = find_kernel(name); kernel != nullptr) return *kernel;
   throw std::out_of_range("this build has no kernel " + std::string(name));
 }
 

@@ -25,7 +25,8 @@ namespace folio::test {
 /// that a skip is seen.
 std::vector<std::string> kernel_names();
 std::vector<std::string> absent_kernel_names();
-/// The entry of that name; throws std::out_of_range where the build has none.
+/// The entry of that name: null where the build has none, or std::out_of_range is thrown.
+const Kernel* find_kernel(std::string_view name);
 const Kernel& kernel_of(std::string_view name);
 
 /// An Attention with its plan and exactly as much plan memory and workspace as it asks for, both
