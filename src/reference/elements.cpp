@@ -66,9 +66,7 @@ double round_e8m0(double x, Direction direction) {
   // [0.5, 1): x lies between 2^(exponent-1) and 2^exponent
   const double fraction = std::frexp(x, &exponent);
   const bool exact = fraction == 0.5;
-  const bool odd = (exponent - 1 + 127) % 2 != 0;  // of the lower neighbour's code
-  const bool up =
-      direction == Direction::up ? !exact : fraction > 0.75 || (fraction == 0.75 && odd);
+  const bool up = direction == Direction::up ? !exact : fraction >= 0.75;
   return std::ldexp(1.0, exponent - 1 + (up ? 1 : 0));
 }
 

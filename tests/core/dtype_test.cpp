@@ -246,8 +246,7 @@ TEST(DType, f8_e8m0_is_a_power_of_two_for_every_pattern_but_nan) {
     EXPECT_EQ(from_float_up<f8_e8m0>(value), element) << code;
     if (code == 254) continue;
     const float middle = value * 1.5f;
-    const int even = code % 2 == 0 ? code : code + 1;
-    EXPECT_EQ(from_float<f8_e8m0>(middle).bits, even) << code;
+    EXPECT_EQ(from_float<f8_e8m0>(middle).bits, code + 1) << code;
     EXPECT_EQ(from_float<f8_e8m0>(std::nextafter(middle, 0.0f)).bits, code) << code;
     EXPECT_EQ(from_float<f8_e8m0>(std::nextafter(middle, float_infinity)).bits, code + 1) << code;
     EXPECT_EQ(from_float_up<f8_e8m0>(std::nextafter(value, float_infinity)).bits, code + 1) << code;
@@ -264,6 +263,53 @@ TEST(DType, f8_e8m0_clamps_and_has_no_negative_values) {
   EXPECT_EQ(from_float<f8_e8m0>(-1.0f).bits, 255);
   EXPECT_EQ(from_float<f8_e8m0>(-float_infinity).bits, 255);
   EXPECT_EQ(from_float<f8_e8m0>(std::numeric_limits<float>::quiet_NaN()).bits, 255);
+}
+
+/// What folio/core/element.h says of PyTorch's float8_e8m0fnu and of ml_dtypes'. Their codes are
+/// what torch 2.15.0 and ml_dtypes 0.6.0 gave:
+///   torch.tensor(x).to(torch.float8_e8m0fnu).view(torch.uint8)
+///   numpy.float32(x).astype(ml_dtypes.float8_e8m0fnu).view(numpy.uint8)
+TEST(DType, f8_e8m0_rounds_as_element_h_says_beside_torch_and_ml_dtypes) {
+  constexpr int nan = 255;
+  const float smallest = std::ldexp(1.0f, -127), largest = std::ldexp(1.0f, 127);
+  const struct {
+    float x;
+    int folio, torch, ml_dtypes;
+  } rows[] = {
+      {1.0f, 127, 127, 127},
+      {1.25f, 127, 127, 127},
+      {1.4999999f, 127, 127, 127},
+      {1.5f, 128, 128, 128},
+      {2.9999998f, 128, 128, 128},
+      {3.0f, 129, 129, 129},
+      {3.0000002f, 129, 129, 129},
+      {6.0f, 130, 130, 130},
+      {12.0f, 131, 131, 131},
+      {0.375f, 126, 126, 126},
+      {0.75f, 127, 127, 127},
+      {1.5f * smallest, 1, 1, 1},
+      {3.0f * smallest, 2, 2, 2},
+      {0.75f * smallest, 0, 0, 0},
+      {0.25f * smallest, 0, 0, 0},
+      {largest, 254, 254, 254},
+      {1.25f * largest, 254, 254, 254},
+      {std::numeric_limits<float>::quiet_NaN(), nan, nan, nan},
+      // where they differ
+      {0.0f, 0, 0, nan},
+      {-0.0f, 0, 0, nan},
+      {-3.0f, nan, 129, nan},
+      {1.25f * smallest, 0, 1, 1},
+      {1.5f * largest, 254, nan, nan},
+      {float_infinity, 254, nan, nan},
+      {-float_infinity, nan, nan, nan},
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(from_float<f8_e8m0>(row.x).bits, row.folio) << row.x;
+    const bool is_told = row.x <= 0.0f || row.x == 1.25f * smallest || row.x >= 1.5f * largest;
+    if (is_told) continue;
+    EXPECT_EQ(row.folio, row.torch) << row.x << ": the header must tell";
+    EXPECT_EQ(row.folio, row.ml_dtypes) << row.x << ": the header must tell";
+  }
 }
 
 TEST(DType, i8_rounds_to_nearest_even_and_saturates_symmetrically) {
@@ -311,8 +357,9 @@ TEST(DType, four_bit_types_have_a_name_and_a_width_and_nothing_else) {
   EXPECT_EQ(bit_width(DType::i4), 4);
   for (const DType dtype : {DType::f4_e2m1, DType::i4, DType::invalid, static_cast<DType>(200)}) {
     EXPECT_FALSE(detail::is_supported(dtype));
-    EXPECT_TRUE(detail::visit_dtype(
-        dtype, []<class T>(detail::type_tag<T>) { return std::is_same_v<T, detail::no_element>; }));
+    EXPECT_TRUE(detail::visit_dtype(dtype, []<class T>(detail::type_tag<T>) {
+      return std::is_same_v<T, detail::no_element>;
+    }));
   }
 }
 

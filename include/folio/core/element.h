@@ -6,7 +6,7 @@
 /// Conversions are constexpr, run on host and device and depend on no rounding mode:
 ///
 ///   to_float(x)            exact for every pattern of every type
-///   from_float<T>(x)       round to nearest, ties to even
+///   from_float<T>(x)       round to nearest, ties to even (f8_e8m0: up)
 ///   from_float_up<T>(x)    round toward +infinity (scales: stored * scale must reach the largest
 ///                          input)
 ///
@@ -17,6 +17,11 @@
 /// | f8_e5m2         | saturates to +-57344, inf too  | NaN            |
 /// | f8_e8m0         | clamps to [2^-127, 2^127]      | NaN; so is x<0 |
 /// | i8              | saturates to +-127             | 0              |
+///
+/// f8_e8m0 has no mantissa whose last bit could be even: a tie, 1.5 * 2^n, becomes 2^(n+1), as in
+/// PyTorch and ml_dtypes. Elsewhere these two give what is no scale, or not the nearest, and folio
+/// differs: 0 is 2^-127 (ml_dtypes: NaN), beyond 2^127 is 2^127 (both: NaN from 1.5 * 2^127 on),
+/// x < 0 is NaN (PyTorch: as |x|), between 2^-127 and 1.5 * 2^-127 is 2^-127 (both: 2^-126).
 ///
 /// Sources: IEEE 754-2019; OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats
 /// 1.0.
@@ -261,14 +266,11 @@ FOLIO_HOST_DEVICE constexpr uint32_t encode_e8m0(float x, Round round) {
   const uint32_t mantissa = magnitude & 0x7fffffu;
   if (exponent == 0) {  // code 0 is 2^-127, the float subnormal with mantissa 0x400000
     if (mantissa <= 0x400000u) return 0u;
-    // tie at 1.5 * 2^-127: code 0 is even
-    const bool up = round == Round::toward_positive || mantissa > 0x600000u;
+    const bool up = round == Round::toward_positive || mantissa >= 0x600000u;
     return up ? 1u : 0u;
   }
   const uint32_t half = 0x400000u;
-  const bool up = round == Round::toward_positive
-                      ? mantissa != 0
-                      : mantissa > half || (mantissa == half && (exponent & 1u));
+  const bool up = round == Round::toward_positive ? mantissa != 0 : mantissa >= half;
   const uint32_t code = exponent + (up ? 1u : 0u);
   return code > 254u ? 254u : code;
 }
@@ -324,7 +326,7 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float to_float(f8_e8m0 x) {
                                                 : code << 23);
 }
 
-/// Nearest element, ties to even; overflow and NaN as in the table above.
+/// Nearest element, ties to even (f8_e8m0: up); overflow and NaN as in the table above.
 template <Element T>
 FOLIO_HOST_DEVICE constexpr T from_float(float x) {
   return detail::encode_element<T>(x, detail::Round::nearest_even);
