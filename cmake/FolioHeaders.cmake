@@ -12,6 +12,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/core/status.h
     folio/core/tensor_view.h
     folio/core/vec.h
+    folio/core/visit_dtype.h
     folio/tma/barrier.h
     folio/tma/encode.h
     folio/tma/gather4.h

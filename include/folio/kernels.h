@@ -23,6 +23,7 @@
 #include "folio/core/host_device.h"
 #include "folio/core/tensor_view.h"
 #include "folio/core/vec.h"
+#include "folio/core/visit_dtype.h"
 #include "folio/tma/gather4.h"
 #include "folio/tma/page_tile.h"
 #include "folio/tma/ragged_tile.h"

@@ -357,7 +357,7 @@ TEST(DType, four_bit_types_have_a_name_and_a_width_and_nothing_else) {
   EXPECT_EQ(bit_width(DType::i4), 4);
   for (const DType dtype : {DType::f4_e2m1, DType::i4, DType::invalid, static_cast<DType>(200)}) {
     EXPECT_FALSE(detail::is_supported(dtype));
-    EXPECT_TRUE(detail::visit_dtype(dtype, []<class T>(detail::type_tag<T>) {
+    EXPECT_TRUE(detail::visit_dtype(dtype, []<class T>(std::type_identity<T>) {
       return std::is_same_v<T, detail::no_element>;
     }));
   }
@@ -379,7 +379,7 @@ TEST(DType, names_widths_and_elements_agree) {
     EXPECT_STREQ(name(row.dtype), row.text);
     EXPECT_EQ(bit_width(row.dtype), row.bits);
     EXPECT_TRUE(detail::is_supported(row.dtype));
-    detail::visit_dtype(row.dtype, [&]<class T>(detail::type_tag<T>) {
+    detail::visit_dtype(row.dtype, [&]<class T>(std::type_identity<T>) {
       if constexpr (Element<T>) {
         EXPECT_EQ(static_cast<int>(sizeof(T)) * 8, row.bits);
         EXPECT_EQ(dtype_of<T>, row.dtype);

@@ -69,7 +69,7 @@ std::vector<std::byte> expected_of(const std::vector<float>& x) {
 }
 
 std::vector<std::byte> expected_of(DType dtype, const std::vector<float>& x) {
-  return detail::visit_dtype(dtype, [&]<class T>(detail::type_tag<T>) {
+  return detail::visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
     if constexpr (Element<T>) {
       return expected_of<T>(x);
     } else {
@@ -166,7 +166,7 @@ TEST(Rows, widening_is_to_float_for_every_pattern) {
         std::memcpy(source.data() + i * bytes_of(from), &i, static_cast<size_t>(bytes_of(from)));
       const std::vector<std::byte> actual =
           written(kernel, conversion(from, DType::f32, patterns), source.data());
-      detail::visit_dtype(from, [&]<class T>(detail::type_tag<T>) {
+      detail::visit_dtype(from, [&]<class T>(std::type_identity<T>) {
         if constexpr (Element<T>) {
           for (int64_t i = 0; i < patterns; ++i) {
             T element;

@@ -121,23 +121,19 @@ inline constexpr DType dtype_of = std::is_same_v<T, float>     ? DType::f32
 
 namespace detail {
 
-template <class T>
-struct type_tag {
-  using type = T;
-};
-
-/// Calls `f(type_tag<element>{})` for the element type of `dtype`; `f(type_tag<no_element>{})` for
-/// types without one. Checked functions refuse the latter before they come here.
+/// Calls `f(std::type_identity<element>{})` for the element type of `dtype`, and with no_element
+/// for types without one. Checked functions refuse the latter before they come here; for users:
+/// folio/core/visit_dtype.h.
 template <class F>
 constexpr decltype(auto) visit_dtype(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::f32: return f(type_tag<float>{});
-    case DType::f16: return f(type_tag<f16>{});
-    case DType::bf16: return f(type_tag<bf16>{});
-    case DType::f8_e4m3: return f(type_tag<f8_e4m3>{});
-    case DType::f8_e5m2: return f(type_tag<f8_e5m2>{});
-    case DType::f8_e8m0: return f(type_tag<f8_e8m0>{});
-    case DType::i8: return f(type_tag<int8_t>{});
+    case DType::f32: return f(std::type_identity<float>{});
+    case DType::f16: return f(std::type_identity<f16>{});
+    case DType::bf16: return f(std::type_identity<bf16>{});
+    case DType::f8_e4m3: return f(std::type_identity<f8_e4m3>{});
+    case DType::f8_e5m2: return f(std::type_identity<f8_e5m2>{});
+    case DType::f8_e8m0: return f(std::type_identity<f8_e8m0>{});
+    case DType::i8: return f(std::type_identity<int8_t>{});
     case DType::invalid:
     case DType::f4_e2m1:
     case DType::i4:
@@ -148,7 +144,7 @@ constexpr decltype(auto) visit_dtype(DType dtype, F&& f) {
     case DType::q5_1:
     case DType::iq4_nl: break;
   }
-  return f(type_tag<no_element>{});
+  return f(std::type_identity<no_element>{});
 }
 
 /// What tells the IEEE-like formats apart. `has_infinity` false = OCP "fn": the largest code is
