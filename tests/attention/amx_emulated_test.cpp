@@ -138,6 +138,11 @@ TEST_F(AmxEmulated, biases_at_both_ends_of_float32_are_right) {
   expect_biases_right(emulated_grouped);
 }
 
+TEST_F(AmxEmulated, exact_logits_and_keys_that_are_hidden_give_what_the_headers_say) {
+  expect_exact_logits_right(emulated_grouped);
+  expect_hidden_keys_kept_out(emulated_grouped);
+}
+
 TEST_F(AmxEmulated, decode_over_spans_and_chunks_of_many_rows_are_right) {
   CaseOptions options = options_of(DType::bf16);
   options.q_heads = 16;

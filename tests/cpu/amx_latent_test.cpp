@@ -94,6 +94,11 @@ TEST_F(AmxLatent, biases_at_both_ends_of_float32_are_right) {
   expect_biases_right(emulated_latent);
 }
 
+TEST_F(AmxLatent, exact_logits_and_keys_that_are_hidden_give_what_the_headers_say) {
+  expect_exact_logits_right(emulated_latent);
+  expect_hidden_keys_kept_out(emulated_latent);
+}
+
 TEST_F(AmxLatent, pages_of_any_size_and_gaps_are_right) {
   for (const int32_t page_size : {1, 5, 16, 24, 128})
     for (const int32_t q_heads : {3, 40}) {

@@ -174,6 +174,34 @@ void poison_keys(AttentionCase& c, const std::function<bool(int64_t key)>& is_po
   }
 }
 
+std::vector<BiasCase> exact_logit_cases() {
+  std::vector<BiasCase> cases;
+  for (const DType stored : {DType::f32, DType::bf16, DType::i8})
+    for (const float step : {-0.0005f, -0.007f}) {
+      BiasCase made{std::string(name(stored)) + ", steps of " + std::to_string(step), {}, nullptr};
+      CaseOptions& options = made.options;
+      options.bias = BiasForm::shared;
+      options.mask = Mask::full();
+      options.head_size = 64;
+      options.key_dtype = options.value_dtype = stored;
+      options.bf16_operands = stored == DType::f32;
+      options.int8_operands = stored == DType::i8;
+      if (stored == DType::i8)
+        options.key_scales =
+            options.value_scales = {ScaleKind::token_and_head, DType::f32, 16, false};
+      options.sequences = {{100, 100}, {1, 2}};
+      made.arrange = [step](AttentionCase& c) {
+        const auto q = c.query_memory().span();
+        std::memset(q.data, 0, static_cast<size_t>(q.bytes));
+        set_bias(c, [&](int64_t row, int64_t key) {
+          return key == 0 ? 0.0f : row < 100 ? step * static_cast<float>(row) : -0.011f;
+        });
+      };
+      cases.push_back(made);
+    }
+  return cases;
+}
+
 std::vector<BiasCase> bias_cases() {
   std::vector<BiasCase> cases;
   cases.push_back(far_bias<1>("all of -max", {-largest}));

@@ -24,6 +24,11 @@ std::vector<BiasCase> bias_cases();
 /// tell, the smallest softcap. Few queries and keys, whose positions are given.
 std::vector<BiasCase> term_cases();
 
+/// q of zeros and a bias that steps through two ranges below 0: logits are exact, so that what is
+/// off are exps, rounded weights and elements (folio/attention/problem.h, *How exact*). Of f32 with
+/// bf16_operands, bf16, and i8 with int8_operands.
+std::vector<BiasCase> exact_logit_cases();
+
 /// Bias of every (head, row, key of the row's sequence), those that the mask hides too.
 void set_bias(AttentionCase& c, const std::function<float(int64_t row, int64_t key)>& bias);
 

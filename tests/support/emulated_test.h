@@ -14,6 +14,7 @@
 #include "cpu/features.h"
 #include "support/attention_case.h"
 #include "support/bias_cases.h"
+#include "support/hidden_keys.h"
 #include "support/kernel_cases.h"
 #include "support/run_case.h"
 
@@ -41,13 +42,28 @@ class EmulatedTest : public ::testing::Test {
   }
   /// `emulated` is right on all of bias_cases().
   static void expect_biases_right(const Kernel& emulated) {
-    for (const BiasCase& one : bias_cases()) {
-      const std::unique_ptr<AttentionCase> c =
-          accepted_case(emulated, one.options, {Adapt::shapes, one.arrange});
+    for (const BiasCase& one : bias_cases()) expect_right(emulated, one);
+  }
+  /// As tests/attention/how_exact_test.cpp.
+  static void expect_exact_logits_right(const Kernel& emulated) {
+    for (const BiasCase& one : exact_logit_cases()) expect_right(emulated, one);
+  }
+  /// As tests/attention/hidden_keys_test.cpp.
+  static void expect_hidden_keys_kept_out(const Kernel& emulated) {
+    for (const HiddenKeyCase& one : hidden_key_cases()) {
+      const auto c = accepted_case(emulated, one.options, {Adapt::shapes, one.arrange});
       ASSERT_NE(c, nullptr) << one.name;
       ASSERT_TRUE(run_kernel(*c, emulated).is_ok());
-      EXPECT_TRUE(matches_reference(*c)) << one.name;
+      EXPECT_TRUE(keeps_hidden_keys_out(*c, one)) << one.name;
     }
+  }
+
+ private:
+  static void expect_right(const Kernel& emulated, const BiasCase& one) {
+    const auto c = accepted_case(emulated, one.options, {Adapt::shapes, one.arrange});
+    ASSERT_NE(c, nullptr) << one.name;
+    ASSERT_TRUE(run_kernel(*c, emulated).is_ok());
+    EXPECT_TRUE(matches_reference(*c)) << one.name;
   }
 };
 

@@ -29,6 +29,17 @@ enum class Reproducible : uint8_t {
 /// finite, -inf hides the key. scale * q . k is finite as long as its exact value, and q . k, stay
 /// within +-2^127; beyond that the query's own output is unspecified.
 ///
+/// How exact: float32 rounds, in an order of the kernel's own. Where K and V have 16 bits or fewer,
+/// or bf16_operands or int8_operands let it, a kernel may give up more for faster products; with p
+/// the weights over their sum,
+///
+///   each exp            2^-13 of itself: lse moves by 2^-13, o by 2^-13 * (sum_j p |v| + |o|),
+///                       also where every logit is exact, as with q = 0
+///   each weight         rounded to bf16 (or f16) as it multiplies V: o moves by 2^-8 (2^-11) *
+///                       sum_j p |v|, lse not at all
+///   K and V whose scales vary along a row, blocks too: scaled, then rounded likewise, K's moving a
+///                       logit by 2^-8 (2^-11) * |scale| * sum_d |q k|
+///
 /// with softcap(x) = softcap * tanh(x / softcap), alibi = -slope[h] * |position of t - position of
 /// j|, and a sink logit per head in the denominator where given.
 ///
@@ -72,16 +83,16 @@ struct AttentionProblem {
   /// q, K and V of f32 or f16 may be rounded to bf16 before they are multiplied, where that is
   /// faster: each element moves by 2^-8 of itself at the most (subnormals of bf16 to 0, what is
   /// beyond its largest number to infinity), a logit by 2^-7 * |scale| * sum_d |q k|, an output by
-  /// 2^-8 * sum_j p |v| beside. Without effect under per_query, whose results are those of the
-  /// types as given, and for types that need it not
+  /// 2^-8 * sum_j p |v|, both beside what exps and weights may move (above). Without effect under
+  /// per_query, whose results are those of the types as given, and for types that need it not
   bool bf16_operands = false;
   /// where K and V are i8 with one scale per token and head at the most, q and the softmax weights
   /// may be rounded to 8 bits, where that is faster: an element of q moves by 1/254 of the greatest
   /// of its row (head and token) at the most, a logit by |scale| * max_d |q| / 254 * sum_d |k|; a
   /// weight times its key's scale of V by 1/510 of the greatest such product among the 64 keys of
   /// its tile (what is below 2^-120 counts as 0), an output by the sum of that times the stored
-  /// |v|, over the sum of all weights. Without effect under per_query, whose results are those of
-  /// the types as given
+  /// |v|, over the sum of all weights; exps are those of above. Without effect under per_query,
+  /// whose results are those of the types as given
   bool int8_operands = false;
   bool operator==(const AttentionProblem&) const = default;
 };
