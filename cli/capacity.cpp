@@ -123,17 +123,21 @@ Status check_sizes(const CapacityOptions& options) {
   if (!options.pages.empty() && !options.gib.empty())
     return bad("--gib: not with --pages, which says the same in blocks");
   if (replay.policy == Policy::all) return bad("--policy: got 'all', expected one policy");
-  if (tokens_per_block % replay.page_size != 0) {
-    return bad(fmt::format("--page-size: got '{}', expected a divisor of the {} tokens of a block",
-                           replay.page_size, tokens_per_block));
-  }
   if (Status s = check_rising("--pages", options.pages); !s.is_ok()) return s;
   return check_rising("--gib", options.gib);
+}
+
+Status check_page_size(const ReplayOptions& replay, int32_t tokens_per_block) {
+  if (tokens_per_block % replay.page_size == 0) return {};
+  return bad(fmt::format("--page-size: got '{}', expected a divisor of the {} tokens of a block",
+                         replay.page_size, tokens_per_block));
 }
 
 Result<CapacityPlan> make_capacity_plan(const CapacityOptions& options,
                                         std::span<const TraceRequest> trace) {
   const ReplayOptions& replay = options.replay;
+  const int32_t tokens_per_block = trace.front().tokens_per_block;
+  if (Status s = check_page_size(replay, tokens_per_block); !s.is_ok()) return s;
   const KVShape shape = kv_shape_of(replay.sizes, tokens_per_block, replay.kv_dtype);
   const auto values = page_bytes(shape);
   if (!values) return values.error();
@@ -141,6 +145,7 @@ Result<CapacityPlan> make_capacity_plan(const CapacityOptions& options,
   if (!scales) return scales.error();
   const Blocks blocks = name_blocks(trace);
   CapacityPlan plan;
+  plan.tokens_per_block = tokens_per_block;
   plan.bytes_per_block = *values + *scales;
   plan.bytes_per_token = (plan.bytes_per_block + tokens_per_block - 1) / tokens_per_block;
   const auto sizes = sizes_of(options, blocks, plan.bytes_per_block);

@@ -22,9 +22,10 @@ struct CapacityOptions {
   std::vector<double> gib;  ///< in GiB, rising; or neither: sizes from the longest request to all
 };
 
-/// What options of any model have to agree in: sizes that rise, one policy, pages that blocks
-/// consist of. Errors: invalid_argument naming the option
+/// What options of any model have to agree in: sizes that rise, one policy; and with the trace:
+/// pages that blocks consist of. Errors: invalid_argument naming the option
 Status check_sizes(const CapacityOptions& options);
+Status check_page_size(const ReplayOptions& replay, int32_t tokens_per_block);
 
 /// Adds the options of `plan-capacity` to the parser, which fills `options`.
 void add_capacity_options(CLI::App& app, CapacityOptions& options);
@@ -43,6 +44,7 @@ struct CapacityRow {
 struct CapacityPlan {
   int64_t requests = 0;
   int64_t prompt_tokens = 0;
+  int64_t tokens_per_block = 0;
   int64_t bytes_per_token = 0;  ///< of keys, values and scales over all layers, rounded up
   int64_t bytes_per_block = 0;
   int64_t most_hit_tokens = 0;  ///< of a cache that evicts nothing

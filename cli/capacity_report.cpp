@@ -31,8 +31,8 @@ int64_t again(const CapacityPlan& plan, const BlockCounts& counts) {
   return plan.most_hit_tokens - counts.hit_tokens;
 }
 
-int64_t engine_pages(const CapacityOptions& options, int64_t blocks) {
-  return blocks * (tokens_per_block / options.replay.page_size);
+int64_t engine_pages(const CapacityOptions& options, const CapacityPlan& plan, int64_t blocks) {
+  return blocks * (plan.tokens_per_block / options.replay.page_size);
 }
 
 std::string model_of(const CapacityOptions& options, const CapacityPlan& plan) {
@@ -42,7 +42,7 @@ std::string model_of(const CapacityOptions& options, const CapacityPlan& plan) {
       "of {} tokens",
       options.replay.model_name, m.layers, m.kv_heads, m.head_size, name(options.replay.kv_dtype),
       plan.bytes_per_token, static_cast<double>(plan.bytes_per_block) / (1024.0 * 1024.0),
-      tokens_per_block);
+      plan.tokens_per_block);
 }
 
 std::string method_of(const CapacityOptions& options, const CapacityPlan& plan) {
@@ -89,7 +89,7 @@ std::string summary_of(const CapacityOptions& options, const CapacityPlan& plan)
   for (const CapacityRow& row : plan.rows) {
     text +=
         fmt::format("{:>10}{:>10}{:>14}{:>12}{:>12}{:>15}{:>12}{:>12}\n", row.blocks,
-                    shown_gib(plan, row.blocks), engine_pages(options, row.blocks),
+                    shown_gib(plan, row.blocks), engine_pages(options, plan, row.blocks),
                     row.counts.hit_blocks, shown_rate(plan, row.counts), again(plan, row.counts),
                     row.counts.evicted_blocks, shown_rate(plan, row.optimum));
   }
@@ -110,7 +110,7 @@ std::string json_of(const CapacityOptions& options, const CapacityPlan& plan) {
   j["requests"] = plan.requests;
   j["prompt_tokens"] = plan.prompt_tokens;
   j["distinct_blocks"] = plan.distinct;
-  j["tokens_per_block"] = tokens_per_block;
+  j["tokens_per_block"] = plan.tokens_per_block;
   j["page_size"] = replay.page_size;
   j["model"] = replay.model_name;
   j["layers"] = replay.sizes.layers;
@@ -127,7 +127,7 @@ std::string json_of(const CapacityOptions& options, const CapacityPlan& plan) {
     ordered_json r;
     r["blocks"] = row.blocks;
     r["gib"] = gib_of(plan, row.blocks);
-    r["pages"] = engine_pages(options, row.blocks);
+    r["pages"] = engine_pages(options, plan, row.blocks);
     r["lookup_blocks"] = row.counts.lookup_blocks;
     r["hit_blocks"] = row.counts.hit_blocks;
     r["hit_tokens"] = row.counts.hit_tokens;
@@ -208,7 +208,7 @@ ordered_json tables_of(const CapacityOptions& options, const CapacityPlan& plan)
   ordered_json rows = ordered_json::array(), shares = ordered_json::array();
   for (const CapacityRow& row : plan.rows) {
     rows.push_back(ordered_json::array(
-        {tenths(gib_of(plan, row.blocks)), row.blocks, engine_pages(options, row.blocks),
+        {tenths(gib_of(plan, row.blocks)), row.blocks, engine_pages(options, plan, row.blocks),
          shown_rate(plan, row.counts), row.counts.hit_blocks, again(plan, row.counts),
          row.counts.evicted_blocks, shown_rate(plan, row.optimum)}));
   }

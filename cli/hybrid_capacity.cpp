@@ -33,7 +33,7 @@ int64_t need_of(const GroupOptions& group, int32_t page_size, int64_t tokens) {
 }
 
 /// A share of a page where this has more tokens than a block.
-int64_t block_bytes_of(const PoolTask& uniform) {
+int64_t block_bytes_of(const PoolTask& uniform, int64_t tokens_per_block) {
   const int64_t page_size = uniform.page_size;
   return (uniform.groups.front().page_bytes * tokens_per_block + page_size - 1) / page_size;
 }
@@ -82,11 +82,14 @@ Result<HybridCapacityRow> replay_at(const ReplayOptions& options,
 Result<HybridCapacity> make_plan(const CapacityOptions& options, const HybridModel& model,
                                  std::span<const TraceRequest> trace) {
   const ReplayOptions& replay = options.replay;
+  const int32_t tokens_per_block = trace.front().tokens_per_block;
+  if (Status s = check_page_size(replay, tokens_per_block); !s.is_ok()) return s;
   auto tasks = tasks_of(replay, model, trace);
   if (!tasks) return tasks.error();
   tasks->groups.records = false;
   HybridCapacity plan{.demand = tasks->demand, .groups = tasks->groups.groups};
-  plan.block_bytes = block_bytes_of(tasks->uniform);
+  plan.tokens_per_block = tokens_per_block;
+  plan.block_bytes = block_bytes_of(tasks->uniform, tokens_per_block);
   plan.distinct = name_blocks(trace).distinct;
   for (const GroupOptions& group : plan.groups)
     plan.need_bytes += need_of(group, replay.page_size, plan.demand.longest_tokens);

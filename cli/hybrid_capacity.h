@@ -25,6 +25,7 @@ struct HybridCapacityRow {
 struct HybridCapacity {
   HybridDemand demand = {};
   std::vector<GroupOptions> groups = {};
+  int64_t tokens_per_block = 0;
   int64_t block_bytes = 0;  ///< of a block of the trace, with everything of all layers, rounded up
   int64_t distinct = 0;     ///< blocks of the trace
   int64_t need_bytes =

@@ -85,7 +85,7 @@ std::string json_of(const CapacityOptions& options, const HybridModel& model,
   j["method"] = "replays";
   j["page_size"] = options.replay.page_size;
   j["checkpoint"] = options.replay.checkpoint;
-  j["tokens_per_block"] = tokens_per_block;
+  j["tokens_per_block"] = plan.tokens_per_block;
   j["bytes_per_block"] = plan.block_bytes;
   j["distinct_blocks"] = plan.distinct;
   j["need_bytes"] = plan.need_bytes;

@@ -86,7 +86,7 @@ BlockCounts offline_optimum(std::span<const TraceRequest> trace, int64_t capacit
     at += request.hash_ids.size();
     counts.lookup_blocks += static_cast<int64_t>(request.hash_ids.size());
     counts.hit_blocks += hits;
-    const int64_t tokens = std::min(hits * tokens_per_block, int64_t{request.input_length});
+    const int64_t tokens = std::min(hits * request.tokens_per_block, int64_t{request.input_length});
     counts.hit_tokens += tokens;
     counts.saved_work += work_of(tokens);
   }

@@ -226,7 +226,8 @@ void add_checkpoint_option(CLI::App& app, ReplayOptions& options) {
 }
 
 void add_trace_options(CLI::App& app, ReplayOptions& options) {
-  app.add_option("trace", options.trace, "Request trace in Mooncake's JSONL form")
+  app.add_option("trace", options.trace,
+                 "Request trace in Mooncake's or kvcache-simulator's JSONL form")
       ->transform(word("the name of a file"))
       ->required();
   app.add_option("--limit", options.limit, "Requests to replay; default: all")

@@ -62,7 +62,7 @@ class PositionHistogram {
   [[nodiscard]] int64_t width() const { return width_; }  ///< tokens of a range
 
  private:
-  int64_t width_ = tokens_per_block;
+  int64_t width_ = 512;  // at first
   std::vector<Range> ranges_;
 };
 

@@ -77,7 +77,7 @@ Result<TieredAdmit> replay_request(const BlockCache& cache, const TraceRequest& 
 TokensBySource tokens_of(const TraceRequest& request, const TieredAdmit& found) {
   const int64_t length = request.input_length;
   int64_t blocks = found.memory;
-  const auto up_to_here = [&] { return std::min(blocks * tokens_per_block, length); };
+  const auto up_to_here = [&] { return std::min(blocks * request.tokens_per_block, length); };
   TokensBySource tokens{.memory = up_to_here()};
   for (size_t t = 0; t < num_tiers; ++t) {
     const int64_t before = up_to_here();
@@ -119,7 +119,7 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
   pool_options.eviction = eviction_of(options.policy);
   pool_options.histograms = !options.metrics.empty();
   std::optional<PagePool> pool;  // outlives what is below
-  const auto below = tiers_of(options, tokens_per_block,
+  const auto below = tiers_of(options, longest->tokens_per_block,
                               {.all_pages = distinct_ids(trace),
                                .longest_pages = pool_options.max_pages_per_sequence,
                                .page_size = pool_options.page_size});

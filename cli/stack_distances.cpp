@@ -28,7 +28,8 @@ class Marks {
 
 /// Tokens of the first `blocks` blocks of the request.
 int64_t tokens_of(const TraceRequest& request, size_t blocks) {
-  return std::min(static_cast<int64_t>(blocks) * tokens_per_block, int64_t{request.input_length});
+  return std::min(static_cast<int64_t>(blocks) * request.tokens_per_block,
+                  int64_t{request.input_length});
 }
 
 }  // namespace

@@ -10,9 +10,10 @@ namespace folio::cli {
 std::vector<TokenId> prompt_of(const TraceRequest& request) {
   std::vector<TokenId> tokens;
   tokens.reserve(static_cast<size_t>(request.input_length));
+  const int32_t of_block = request.tokens_per_block;
   for (int32_t i = 0; i < request.input_length; ++i) {
-    tokens.push_back(block_token(request.hash_ids[static_cast<size_t>(i / tokens_per_block)],
-                                 i % tokens_per_block));
+    tokens.push_back(
+        block_token(request.hash_ids[static_cast<size_t>(i / of_block)], i % of_block, of_block));
   }
   return tokens;
 }

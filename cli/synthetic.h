@@ -24,10 +24,11 @@ constexpr uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Token `index` of the block that a hash id stands for.
-constexpr TokenId block_token(int32_t hash_id, int32_t index) {
+/// Token `index` of a block that a hash id stands for.
+constexpr TokenId block_token(int32_t hash_id, int32_t index, int32_t tokens_per_block) {
+  const auto block = static_cast<uint64_t>(hash_id);
   return static_cast<TokenId>(
-      mix(static_cast<uint64_t>(hash_id) * tokens_per_block + static_cast<uint64_t>(index)) >> 33);
+      mix(block * static_cast<uint64_t>(tokens_per_block) + static_cast<uint64_t>(index)) >> 33);
 }
 
 /// Output token `index` of a request: traces do not say what was generated, so each request

@@ -96,7 +96,7 @@ void read_lines(std::string_view text) {
     expect(is_between(0, r.timestamp_ms, int64_t{1} << 53), "timestamp");
     expect(is_between(1, r.input_length, max_request_tokens), "input_length");
     expect(is_between(0, r.output_length, max_request_tokens - r.input_length), "output_length");
-    const int64_t blocks = (int64_t{r.input_length} + tokens_per_block - 1) / tokens_per_block;
+    const int64_t blocks = (int64_t{r.input_length} + r.tokens_per_block - 1) / r.tokens_per_block;
     expect(static_cast<int64_t>(r.hash_ids.size()) == blocks, "one id for each block");
     for (const int32_t id : r.hash_ids) expect(is_between(0, id, max_hash_id), "hash_ids");
   }

@@ -52,7 +52,31 @@ BAD_LINES = {
     '{"timestamp": 0, "input_length": 600, "output_length": 2, "hash_ids": [1, "2"]}': 'hash_ids[1] is "2"',
     '{"timestamp": 0, "input_length": 600, "output_length": 2, "hash_ids": [1, -2]}': "hash_ids[1] is -2",
     '{"timestamp": 0, "input_length": 600, "output_length": 2, "hash_ids": [2147483647, 2]}': "hash_ids[0] is 2147483647",
-    '{"x": "' + "y" * (1 << 20) + '"}': "longer than",
+    '{"x": "' + "y" * (1 << 22) + '"}': "longer than",
+}
+
+# The same behind a line of kvcache-simulator's form.
+GOOD_BLOCKS = '{"block_size": 64, "hash_ids": [1, "two"], "input_length": 100}'
+BAD_BLOCKS = {
+    '{"block_size": 32, "hash_ids": [1, 2], "input_length": 64}': "block_size is 32, expected 64 as in line 1",
+    '{"block_size": 0, "hash_ids": [1, 2], "input_length": 100}': "block_size is 0, expected an integer from 1 to 1048576",
+    '{"block_size": -64, "hash_ids": [1, 2], "input_length": 100}': "block_size is -64, expected",
+    '{"block_size": 64.0, "hash_ids": [1, 2], "input_length": 100}': "block_size is 64.0, expected",
+    '{"block_size": "64", "hash_ids": [1, 2], "input_length": 100}': 'block_size is "64", expected',
+    '{"block_size": 1048577, "hash_ids": [1, 2], "input_length": 100}': "block_size is 1048577, expected",
+    '{"block_size": 64, "hash_ids": [1, 2, 3], "input_length": 100}': "hash_ids has 3 ids, expected 2 for an input_length of 100 at 64",
+    '{"hash_ids": [1], "input_length": 100}': "hash_ids has 1 ids, expected 2 for an input_length of 100 at 64",
+    '{"block_size": 64, "hash_ids": [1, 1.5], "input_length": 100}': "hash_ids[1] is 1.5, expected an integer of 64 bits or a string",
+    '{"block_size": 64, "hash_ids": [1, 18446744073709551616], "input_length": 100}': "hash_ids[1] is 1.84",
+    '{"block_size": 64, "hash_ids": [true, 1], "input_length": 100}': "hash_ids[0] is true, expected an integer",
+    '{"block_size": 64, "hash_ids": [null, 1], "input_length": 100}': "hash_ids[0] is null, expected an integer",
+    '{"block_size": 64, "hash_ids": [1, 2], "input_length": 100, "timestamp": -0.5}': "timestamp is -0.5, expected a number from 0",
+    '{"block_size": 64, "hash_ids": [1, 2], "input_length": 100, "timestamp": "now"}': 'timestamp is "now", expected',
+    '{"block_size": 64, "hash_ids": [1, 2], "input_length": 100, "timestamp": 1e300}': "timestamp is 1e+300, expected",
+    '{"block_size": 64, "hash_ids": [1, 2], "input_length": 100, "output_length": 1.5}': "output_length is 1.5, expected",
+    '{"block_size": 64, "hash_ids": [1, 2], "input_length": 100, "block_tokens": 64}': "block_tokens is no array",
+    '{"block_size": 64, "hash_ids": [1, 2], "input_length": 100, "block_tokens": [64]}': "block_tokens has 1 numbers, expected 2",
+    '{"block_size": 64, "hash_ids": [1, 2], "input_length": 100, "block_tokens": [50, 50]}': "block_tokens[0] is 50, expected 64",
 }
 
 # options -> words of the message
@@ -136,6 +160,17 @@ class BadInput(unittest.TestCase):
             with self.subTest(line=line[:100]):
                 trace = self.trace_of(GOOD, "", line, GOOD)
                 self.expect_refusal(tool.replay(TOOLS[0], trace, "--compute", "none"), f"{trace}:3: ", reason)
+
+    def test_a_bad_line_of_blocks_is_named_with_its_reason(self):
+        for line, reason in BAD_BLOCKS.items():
+            with self.subTest(line=line):
+                trace = self.trace_of(GOOD_BLOCKS, "", line, GOOD_BLOCKS)
+                self.expect_refusal(tool.replay(TOOLS[0], trace, "--compute", "none"), f"{trace}:3: ", reason)
+
+    def test_a_block_size_behind_lines_without_is_that_of_these_lines(self):
+        trace = self.trace_of(GOOD, '{"timestamp": 0, "input_length": 64, "output_length": 2, "hash_ids": [1], "block_size": 64}')
+        self.expect_refusal(tool.replay(TOOLS[0], trace, "--compute", "none"), f"{trace}:2: ",
+                            "block_size is 64, expected 512 as in line 1, which has none")
 
     def test_bytes_that_are_no_text_are_refused(self):
         trace = os.path.join(self.folder.name, "bytes.jsonl")

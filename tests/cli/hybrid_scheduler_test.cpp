@@ -22,8 +22,8 @@ std::vector<TraceRequest> random_requests(std::mt19937& rng, int count) {
     const auto blocks = static_cast<int32_t>(rng() % 5 + 1);
     TraceRequest request;
     request.line = i + 1;
-    request.input_length =
-        blocks * tokens_per_block - static_cast<int32_t>(rng() % tokens_per_block);
+    request.input_length = blocks * mooncake_tokens_per_block -
+                           static_cast<int32_t>(rng() % mooncake_tokens_per_block);
     request.output_length = static_cast<int32_t>(rng() % 200);
     request.hash_ids = {0};
     for (int32_t block = 1; block < blocks; ++block)

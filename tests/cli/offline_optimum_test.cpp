@@ -21,7 +21,7 @@ using Ids = std::vector<int32_t>;
 std::vector<TraceRequest> trace_of(const std::vector<Ids>& requests) {
   std::vector<TraceRequest> trace;
   for (const Ids& ids : requests) {
-    const auto length = static_cast<int32_t>(ids.size()) * tokens_per_block;
+    const auto length = static_cast<int32_t>(ids.size()) * mooncake_tokens_per_block;
     trace.push_back({.input_length = length, .hash_ids = ids});
   }
   return trace;
@@ -92,15 +92,17 @@ TEST(OfflineOptimum, no_choice_of_victims_finds_more) {
 TEST(OfflineOptimum, counts_a_small_trace_as_by_hand) {
   // 2 blocks: [1] and [2]; [3] evicts 2, which comes after 1; [1] hits; [2] evicts 3; [1] hits
   const std::vector<TraceRequest> trace = trace_of({{1}, {2}, {3}, {1}, {2}, {1}});
-  EXPECT_EQ(offline_optimum(trace, 2), (BlockCounts{6, 2, 2 * tokens_per_block, 2, 2 * 516}));
+  EXPECT_EQ(offline_optimum(trace, 2),
+            (BlockCounts{6, 2, 2 * mooncake_tokens_per_block, 2, 2 * 516}));
   EXPECT_EQ(offline_optimum(trace, 1), (BlockCounts{6, 0, 0, 5, 0}));
-  EXPECT_EQ(offline_optimum(trace, 3), (BlockCounts{6, 3, 3 * tokens_per_block, 0, 3 * 516}));
+  EXPECT_EQ(offline_optimum(trace, 3),
+            (BlockCounts{6, 3, 3 * mooncake_tokens_per_block, 0, 3 * 516}));
 }
 
 TEST(OfflineOptimum, a_partial_last_block_has_its_own_tokens_only) {
   std::vector<TraceRequest> trace = trace_of({{1, 2}, {1, 2}});
-  for (TraceRequest& request : trace) request.input_length = tokens_per_block + 7;
-  EXPECT_EQ(offline_optimum(trace, 2).hit_tokens, tokens_per_block + 7);
+  for (TraceRequest& request : trace) request.input_length = mooncake_tokens_per_block + 7;
+  EXPECT_EQ(offline_optimum(trace, 2).hit_tokens, mooncake_tokens_per_block + 7);
 }
 
 TEST(OfflineOptimum, an_id_twice_in_a_request_takes_one_block) {

@@ -10,7 +10,7 @@ import argparse
 import json
 from collections import OrderedDict
 
-TOKENS_PER_BLOCK = 512
+TOKENS_PER_BLOCK = 512  # where lines have no block_size
 
 
 def replay(requests, capacity=None):
@@ -35,7 +35,7 @@ def replay(requests, capacity=None):
         lookups += len(ids)
         hits += run
         prompt_tokens += request["input_length"]
-        hit_tokens += min(run * TOKENS_PER_BLOCK, request["input_length"])
+        hit_tokens += min(run * request.get("block_size", TOKENS_PER_BLOCK), request["input_length"])
     return {
         "requests": len(requests),
         "lookup_pages": lookups,

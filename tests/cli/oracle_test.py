@@ -42,6 +42,27 @@ class PagePerBlock(unittest.TestCase):
                     with self.subTest(seed=seed, capacity=capacity):
                         self.compare(trace, requests, capacity)
 
+    def test_traces_with_a_block_size_give_the_oracles_counts(self):
+        seed = random.randrange(2**32)
+        print(f"seed {seed}", file=sys.stderr)
+        rng = random.Random(seed)
+        for block_size in (1, 16, 64, 1000):
+            # An id is a 64-bit hash here, or a string; lengths are those of whole blocks, but for the last.
+            requests = [
+                {
+                    "block_size": block_size,
+                    "hash_ids": [f"hash {i}" if i % 3 == 0 else i * 0x9E3779B97F4A7C15 % 2**64 for i in made["hash_ids"]],
+                    "input_length": (len(made["hash_ids"]) - 1) * block_size + 1 + made["hash_ids"][-1] % block_size,
+                }
+                for made in tool.random_trace(rng, 100)
+            ]
+            longest = max(len(r["hash_ids"]) for r in requests)
+            with tempfile.TemporaryDirectory() as folder:
+                trace = tool.write_trace(os.path.join(folder, "blocks.jsonl"), requests)
+                for capacity in (longest, 2 * longest, None):
+                    with self.subTest(seed=seed, block_size=block_size, capacity=capacity):
+                        self.compare(trace, requests, capacity)
+
     def test_the_oracle_counts_a_small_trace_as_by_hand(self):
         # Capacity 3: [0 1] misses; [0 2] hits 0; [0 1] hits both; [3 4] misses and evicts 2, the least recently used, and the tail
         # of [0 1] before its head; so [0 1] then hits 0 alone.

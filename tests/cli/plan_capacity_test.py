@@ -90,6 +90,20 @@ class PlanCapacity(unittest.TestCase):
             with self.subTest(seed=seed):
                 self.compare(trace, requests, sorted({longest, longest + 1, rng.randint(longest, 4 * longest), 10 * longest}))
 
+    def test_blocks_are_as_large_as_the_trace_says(self):
+        made = tool.random_trace(random.Random(5), 200)
+        requests = [{"block_size": 64, "hash_ids": r["hash_ids"], "input_length": 64 * len(r["hash_ids"])} for r in made]
+        trace = tool.write_trace(os.path.join(self.folder.name, "blocks.jsonl"), requests)
+        longest = max(len(r["hash_ids"]) for r in requests)
+        self.compare(trace, requests, [longest, 3 * longest])
+        plan, text = self.plan(trace, "--page-size", 32, "--pages", "100")
+        self.assertEqual((plan["tokens_per_block"], plan["bytes_per_block"]), (64, 64 * plan["bytes_per_token"]))
+        self.assertEqual(plan["sizes"][0]["pages"], 200)
+        self.assertIn("a block of 64 tokens", text)
+        refused = self.run_tool(trace, "--page-size", 128)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--page-size: got '128', expected a divisor of the 64 tokens of a block", refused.stderr)
+
     def test_replays_find_as_much_even_where_ids_mean_different_blocks(self):
         rng = random.Random(3)
         ids = [[rng.randrange(6) for _ in range(rng.randint(1, 5))] for _ in range(300)]

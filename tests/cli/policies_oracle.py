@@ -95,7 +95,7 @@ def replay(requests, capacity, policy):
             chain.append(node)
             parent = node
         hits += len(chain)
-        found_tokens = min(len(chain) * TOKENS_PER_BLOCK, request["input_length"])
+        found_tokens = min(len(chain) * request.get("block_size", TOKENS_PER_BLOCK), request["input_length"])
         hit_tokens += found_tokens
         saved_work += found_tokens + found_tokens**2 // 65_536
         for node in chain:

@@ -48,7 +48,7 @@ TEST(BoundedSeries, any_number_of_values_fits_and_none_is_lost) {
 TEST(PositionHistogram, ranges_widen_and_keep_every_token) {
   PositionHistogram histogram;
   histogram.add(700, 512);
-  EXPECT_EQ(histogram.width(), tokens_per_block);
+  EXPECT_EQ(histogram.width(), mooncake_tokens_per_block);
   ASSERT_EQ(histogram.ranges().size(), 2u);
   EXPECT_EQ(histogram.ranges()[0].found, 512);
   EXPECT_EQ(histogram.ranges()[1].tokens, 188);
@@ -90,7 +90,7 @@ TEST(Log2Histogram, buckets_are_powers_of_two) {
 TraceRequest request(std::vector<int32_t> ids, int64_t timestamp) {
   return {.line = 1,
           .timestamp_ms = timestamp,
-          .input_length = static_cast<int32_t>(ids.size()) * tokens_per_block,
+          .input_length = static_cast<int32_t>(ids.size()) * mooncake_tokens_per_block,
           .output_length = 1,
           .hash_ids = std::move(ids)};
 }
@@ -131,7 +131,7 @@ std::vector<TraceRequest> random_trace(std::mt19937& rng, int requests) {
     for (int32_t depth = 0, blocks = static_cast<int32_t>(rng() % 5); depth <= blocks; ++depth)
       ids.push_back(depth * 100 + static_cast<int32_t>(rng() % (depth < 2 ? 6 : 40)));
     trace.push_back(request(std::move(ids), i * 100));
-    trace.back().input_length -= static_cast<int32_t>(rng() % tokens_per_block);
+    trace.back().input_length -= static_cast<int32_t>(rng() % mooncake_tokens_per_block);
   }
   return trace;
 }

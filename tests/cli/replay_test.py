@@ -72,6 +72,19 @@ class Replay(unittest.TestCase):
         self.assertEqual(figures["prompt_tokens"], sum(r["input_length"] for r in self.requests[:4]))
         self.assertEqual(figures["output_tokens"], 20)
 
+    def test_blocks_of_another_size_verify(self):
+        blocks = [{"block_size": 20, "hash_ids": ["a", 2**63, i], "input_length": 50 + i, "output_length": 3} for i in range(8)]
+        trace = tool.write_trace(os.path.join(self.folder.name, "blocks.jsonl"), blocks)
+        outcome = tool.replay(TOOLS[0], trace, "--verify", "--sequential", "--page-size", 8, *SMALL)
+        self.assertEqual(outcome.code, 0, outcome.err)
+        self.assertEqual(outcome.figures["hit_tokens"], 7 * 40)  # two blocks, five pages
+
+    def test_a_block_size_of_512_changes_nothing(self):
+        trace = tool.write_trace(os.path.join(self.folder.name, "512.jsonl"), [{**r, "block_size": 512} for r in self.requests])
+        said, unsaid = (tool.replay(TOOLS[0], t, "--sequential", "--compute", "none").figures for t in (trace, self.trace))
+        for name in ("prompt_tokens", "output_tokens", "lookup_pages", "hit_tokens", "computed_tokens"):
+            self.assertEqual(said[name], unsaid[name], name)
+
     def test_pages_are_the_same_with_and_without_attention(self):
         with_attention = self.verified("--sequential")
         without = tool.replay(TOOLS[0], self.trace, "--sequential", "--compute", "none").figures

@@ -70,8 +70,8 @@ TEST(Synthetic, equal_ids_mean_equal_tokens_and_others_differ) {
   const auto p = prompt_of(a), q = prompt_of(b);
   ASSERT_EQ(p.size(), 1000u);
   ASSERT_EQ(q.size(), 600u);
-  EXPECT_TRUE(std::equal(p.begin(), p.begin() + tokens_per_block, q.begin()));
-  EXPECT_NE(p[tokens_per_block], q[tokens_per_block]);
+  EXPECT_TRUE(std::equal(p.begin(), p.begin() + mooncake_tokens_per_block, q.begin()));
+  EXPECT_NE(p[mooncake_tokens_per_block], q[mooncake_tokens_per_block]);
   const std::set<TokenId> distinct(p.begin(), p.end());
   EXPECT_EQ(distinct.size(), p.size());
   EXPECT_GE(*distinct.begin(), 0);

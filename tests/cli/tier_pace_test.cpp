@@ -71,8 +71,8 @@ std::vector<TraceRequest> random_requests(std::mt19937& rng) {
     const auto blocks = static_cast<int32_t>(rng() % 4 + 1);
     TraceRequest request;
     request.line = i + 1;
-    request.input_length =
-        blocks * tokens_per_block - static_cast<int32_t>(rng() % tokens_per_block);
+    request.input_length = blocks * mooncake_tokens_per_block -
+                           static_cast<int32_t>(rng() % mooncake_tokens_per_block);
     request.output_length = static_cast<int32_t>(rng() % 20);
     request.hash_ids = {static_cast<int32_t>(rng() % 2)};
     for (int32_t block = 1; block < blocks; ++block)
@@ -115,7 +115,7 @@ void expect_the_same_counts(uint32_t seed) {
       options.compute = Compute::none;
       options.quiet = true;
       options.max_batch = 4;
-      options.pages = 4 * tokens_per_block / options.page_size + 20;
+      options.pages = 4 * mooncake_tokens_per_block / options.page_size + 20;
       options.tiers.host_bytes = 1;
       options.tiers.disk = "here";
       options.tiers.store = store;
