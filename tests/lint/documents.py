@@ -18,13 +18,13 @@ import textwrap
 
 LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
 MERGE = re.compile(r"^(<{7}|>{7}) \S", re.MULTILINE)
-FOLDERS = "bench", "cli", "clients", "cmake", "docs", "examples", "fuzz", "include", "python", "src", "tests", "tools"
+FOLDERS = "bench", "cli", "clients", "cmake", "docs", "examples", "findings", "fuzz", "include", "python", "src", "tests", "tools"
 TEXTS = {".cpp", ".h", ".cu", ".cuh", ".c", ".py", ".pyi", ".sh", ".md", ".txt", ".cmake", ".toml", ".json"}
-PATH = re.compile(r"`((?:src|include|tests|tools|bench|cli|examples|cmake|docs|python)/[\w./-]+)`")
+PATH = re.compile(r"`((?:src|include|tests|tools|bench|cli|examples|findings|cmake|docs|python)/[\w./-]+)`")
 
 
 def check_links(root):
-    files = [root / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "python/README.md")]
+    files = [root / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "python/README.md", "findings/README.md")]
     for path in files + sorted((root / "docs").rglob("*.md")):
         for target, _ in LINK.findall(path.read_text()):
             if not (path.parent / target).exists():

@@ -141,7 +141,7 @@ def check_listed(root, files):
 
 
 def project_files(root):
-    folders = ["include", "src", "cli", "tests", "bench", "examples", "tools", "cmake", "fuzz", "python", "clients"]
+    folders = ["include", "src", "cli", "tests", "bench", "examples", "tools", "cmake", "findings", "fuzz", "python", "clients"]
     for folder in folders:
         for path in sorted((root / folder).rglob("*")):
             if (path.suffix in CODE | OTHER or is_cmake(path)) and path.is_file():
