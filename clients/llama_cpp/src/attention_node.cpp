@@ -81,7 +81,7 @@ Status AttentionNode::add_part(Streams streams, int threads) {
 }
 
 int64_t AttentionNode::prepare(int threads) {
-  const Timer timer(&Counters::prepare_us);
+  const Timer timer(&Counters::prepare_ns);
   if (!is_planned_) status_ = plan(threads);
   for (size_t i = 0; status_.is_ok() && i < parts_.size(); ++i) {
     Part& part = parts_[i];

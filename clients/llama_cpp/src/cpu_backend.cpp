@@ -59,7 +59,8 @@ bool sees_threads(const Backend& backend) {
 bool has_openmp() {
   const auto features = cpu_function<ggml_backend_get_features_t>("ggml_backend_get_features");
   if (features == nullptr) return true;
-  for (const ggml_backend_feature* f = features(cpu_device()->reg); f->name != nullptr; ++f)
+  const ggml_backend_reg_t registry = ggml().backend_dev_backend_reg(cpu_device());
+  for (const ggml_backend_feature* f = features(registry); f->name != nullptr; ++f)
     if (std::strcmp(f->name, "OPENMP") == 0) return true;
   return false;
 }
@@ -100,7 +101,7 @@ ggml_status compute(ggml_backend_t base, ggml_cgraph* graph) {
                           : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (backend.reads_threads) provide_threads(backend, threads);
   return backend.run.compute(graph, threads, [&](ggml_cgraph* g) {
-    return backend.cpu->iface.graph_compute(backend.cpu, g);
+    return ggml().backend_graph_compute_async(backend.cpu, g);
   });
 }
 
@@ -110,7 +111,7 @@ void free_backend(ggml_backend_t base) {
   const std::unique_ptr<Backend> backend(&of(base));
   report_trace();
   free_threadpool(*backend);
-  backend->cpu->iface.free(backend->cpu);
+  ggml().backend_free(backend->cpu);
 }
 
 }  // namespace
@@ -119,7 +120,7 @@ ggml_backend_t make_backend(ggml_backend_dev_t device) {
   const ggml_backend_dev_t cpu = cpu_device();
   if (cpu == nullptr) return nullptr;
   auto backend = std::make_unique<Backend>();
-  backend->cpu = cpu->iface.init_backend(cpu, nullptr);
+  backend->cpu = ggml().backend_dev_init(cpu, nullptr);
   if (backend->cpu == nullptr) return nullptr;
   backend->reads_threads = sees_threads(*backend);
   backend->base = *backend->cpu;

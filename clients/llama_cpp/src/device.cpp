@@ -2,6 +2,9 @@
 /// clients/llama_cpp/src/device.cpp: ggml's tables of functions, filled.
 #include "device.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "cpu_backend.h"
 #include "ggml_functions.h"
 #include "refusal.h"
@@ -30,33 +33,25 @@ ggml_backend_t init_backend(ggml_backend_dev_t device, const char*) {
 }
 
 ggml_backend_buffer_type_t buffer_type_of(ggml_backend_dev_t) {
-  const ggml_backend_dev_t cpu = cpu_device();
-  return cpu->iface.get_buffer_type(cpu);
+  return ggml().backend_dev_buffer_type(cpu_device());
 }
 
 ggml_backend_buffer_t buffer_of(ggml_backend_dev_t, void* data, size_t size, size_t max_tensor) {
-  const ggml_backend_dev_t cpu = cpu_device();
-  return cpu->iface.buffer_from_host_ptr(cpu, data, size, max_tensor);
+  return ggml().backend_dev_buffer_from_host_ptr(cpu_device(), data, size, max_tensor);
 }
 
 /// Asked of the device where it is the backend's own. Attention, and what computes nothing.
 bool supports(ggml_backend_dev_t, const ggml_tensor* op) {
-  switch (op->op) {
-    case GGML_OP_NONE:
-    case GGML_OP_RESHAPE:
-    case GGML_OP_VIEW:
-    case GGML_OP_PERMUTE:
-    case GGML_OP_TRANSPOSE: return true;
-    case GGML_OP_FLASH_ATTN_EXT: {
-      static thread_local Refusals refusals;
-      return refusals.refuse(op) == nullptr;
-    }
-    default: return false;
+  if (op->op == operations().attention) {
+    static thread_local Refusals refusals;
+    return refusals.refuse(op) == nullptr;
   }
+  constexpr std::string_view idle[] = {"NONE", "RESHAPE", "VIEW", "PERMUTE", "TRANSPOSE"};
+  return std::ranges::count(idle, ggml().op_desc(op)) > 0;
 }
 
 bool supports_buffers(ggml_backend_dev_t, ggml_backend_buffer_type_t type) {
-  return type->iface.is_host != nullptr && type->iface.is_host(type);
+  return ggml().backend_buft_is_host(type);
 }
 
 const char* registry_name(ggml_backend_reg_t) { return "folio"; }
@@ -86,8 +81,15 @@ void* function_of(ggml_backend_reg_t, const char* name) { return cpu_function<vo
 }  // namespace
 
 ggml_backend_reg_t registry() {
-  static ggml_backend_reg table = {
-      GGML_BACKEND_API_VERSION, {registry_name, device_count, device_at, function_of}, nullptr};
+  // ggml compares the number with its own, which its CPU device states. What it stands for has been
+  // probed.
+  static ggml_backend_reg table = [] {
+    const ggml_backend_dev_t cpu = cpu_device();
+    const int api_version = cpu != nullptr ? ggml().backend_dev_backend_reg(cpu)->api_version
+                                           : GGML_BACKEND_API_VERSION;
+    return ggml_backend_reg{
+        api_version, {registry_name, device_count, device_at, function_of}, nullptr};
+  }();
   return &table;
 }
 

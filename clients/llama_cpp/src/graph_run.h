@@ -3,9 +3,11 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "attention_node.h"
+#include "layers.h"
 #include "refusal.h"
 
 namespace ggml_folio {
@@ -20,7 +22,7 @@ class GraphRun {
   template <class Run>
   ggml_status compute(ggml_cgraph* graph, int threads, Run&& run) {
     begin(graph, threads);
-    const Timer timer(&Counters::graph_us);
+    const Timer timer(&Counters::graph_ns);
     const ggml_status status = run(graph);
     return end() ? status : GGML_STATUS_FAILED;
   }
@@ -34,10 +36,12 @@ class GraphRun {
   };
 
   void begin(ggml_cgraph* graph, int threads);
-  void replace(ggml_tensor* tensor, int threads);
+  /// Puts folio in the node's place. Why not, or an empty text.
+  [[nodiscard]] std::string take(ggml_tensor* tensor, int threads);
   [[nodiscard]] bool end();
 
   Refusals refusals_;
+  Layers layers_;
   Shared shared_;
   std::vector<std::unique_ptr<AttentionNode>> nodes_;  ///< kept; the first replaced_.size() run
   std::vector<Replaced> replaced_;

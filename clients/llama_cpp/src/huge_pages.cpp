@@ -23,10 +23,11 @@ Allocate ggmls_own = nullptr;
 
 ggml_backend_buffer_t allocate(ggml_backend_buffer_type_t type, size_t bytes) {
   ggml_backend_buffer_t buffer = ggmls_own(type, bytes);
-  if (buffer == nullptr || buffer->size < least_bytes) return buffer;
-  const auto address = reinterpret_cast<uintptr_t>(buffer->iface.get_base(buffer));
+  const size_t size = buffer != nullptr ? ggml().backend_buffer_get_size(buffer) : 0;
+  if (size < least_bytes) return buffer;
+  const auto address = reinterpret_cast<uintptr_t>(ggml().backend_buffer_get_base(buffer));
   const uintptr_t begin = (address + huge_page - 1) / huge_page * huge_page;
-  const uintptr_t end = (address + buffer->size) / huge_page * huge_page;
+  const uintptr_t end = (address + size) / huge_page * huge_page;
   (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
   return buffer;
 }
@@ -36,7 +37,7 @@ ggml_backend_buffer_t allocate(ggml_backend_buffer_type_t type, size_t bytes) {
 void allocate_in_huge_pages() {
   const ggml_backend_dev_t cpu = cpu_device();
   if (!settings().huge_pages || cpu == nullptr || ggmls_own != nullptr) return;
-  ggml_backend_buffer_type_t type = cpu->iface.get_buffer_type(cpu);
+  const ggml_backend_buffer_type_t type = ggml().backend_dev_buffer_type(cpu);
   ggmls_own = type->iface.alloc_buffer;
   type->iface.alloc_buffer = allocate;
 }

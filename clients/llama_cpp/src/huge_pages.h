@@ -14,7 +14,7 @@ namespace ggml_folio {
 /// stays as it is. A second call does nothing, and so does one with FOLIO_GGML_HUGE_PAGES=0, or
 /// before ggml has a CPU device.
 ///
-/// For the time when ggml loads the module, whose version is known: ggml itself is not for several
+/// For the time when ggml loads the module, behind the probe: ggml itself is not for several
 /// threads then. Buffers may be made by any number of threads afterwards.
 void allocate_in_huge_pages();
 

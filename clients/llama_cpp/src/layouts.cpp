@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// clients/llama_cpp/src/layouts.cpp: what the device takes from ggml's headers, stated.
 ///
-/// Every version of the range (version.h) lays these out alike: the device is compiled with the
-/// headers of the newest, and this file with those of each release that the tests run in. A release
-/// that breaks a line is not in the range. The numbers of operations are compared when the module
-/// is loaded (ggml_functions.h).
+/// The device is compiled with the headers of the newest release of llama-cpp-python that it is
+/// tested in, and this file with those of each. Whether the ggml that loads the device, of any
+/// version, has these layouts is asked of that ggml itself (probe.h).
 #include <cstddef>
 
 #include "ggml-backend-impl.h"
@@ -30,7 +29,6 @@ static_assert(GGML_TYPE_Q4_0 == 2 && GGML_TYPE_Q4_1 == 3 && GGML_TYPE_Q5_0 == 6)
 static_assert(GGML_TYPE_Q5_1 == 7 && GGML_TYPE_Q8_0 == 8 && GGML_TYPE_IQ4_NL == 20);
 
 // The device and its registry: device.cpp.
-static_assert(GGML_BACKEND_API_VERSION == 2);
 static_assert(GGML_BACKEND_DEVICE_TYPE_CPU == 0 && GGML_BACKEND_DEVICE_TYPE_ACCEL == 3);
 static_assert(sizeof(ggml_backend_reg) == 6 * word && offsetof(ggml_backend_reg, iface) == word);
 static_assert(sizeof(ggml_backend_reg_i) == 4 * word);
@@ -67,10 +65,6 @@ static_assert(offsetof(ggml_threadpool_params, poll) == 520);
 // Buffers: huge_pages.cpp.
 static_assert(offsetof(ggml_backend_buffer_type, iface) == 0);
 static_assert(offsetof(ggml_backend_buffer_type_i, alloc_buffer) == word);
-static_assert(offsetof(ggml_backend_buffer_type_i, is_host) == 5 * word);
-static_assert(offsetof(ggml_backend_buffer, iface) == 0);
-static_assert(offsetof(ggml_backend_buffer, size) == 13 * word);
-static_assert(offsetof(ggml_backend_buffer_i, get_base) == word);
 
 }  // namespace
 }  // namespace ggml_folio

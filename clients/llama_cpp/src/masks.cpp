@@ -97,7 +97,7 @@ Result<const Masks::Seen*> Masks::read(const Node& node, Streams streams) {
   const Key key = {node.mask, node.queries, node.keys, node.heads, between, streams, node.max_bias};
   Entry& entry = entry_for(key);
   if (entry.graph == graph_) return &entry.seen;
-  const Timer timer(&Counters::mask_us);
+  const Timer timer(&Counters::mask_ns);
   entry.first_rows.resize(static_cast<size_t>(streams.count()));
   for (size_t s = 0; s < entry.first_rows.size(); ++s)
     entry.first_rows[s] = static_cast<int64_t>(s) * between;

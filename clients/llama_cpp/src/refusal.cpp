@@ -25,6 +25,15 @@ bool fits_extents(const ggml_tensor* tensor) {
   return true;
 }
 
+/// Operands and numbers of a later ggml: what they ask for would be left out.
+const char* refuse_unknown(const ggml_tensor* node) {
+  for (int i = 5; i < GGML_MAX_SRC; ++i)
+    if (node->src[i] != nullptr) return "it has an operand that the device does not know";
+  for (size_t i = 5; i < GGML_MAX_OP_PARAMS / sizeof(int32_t); ++i)
+    if (node->op_params[i] != 0) return "it has a parameter that the device does not know";
+  return nullptr;
+}
+
 const char* refuse_types(const Node& node) {
   if (node.q->type != GGML_TYPE_F32 || node.out->type != GGML_TYPE_F32)
     return "q and the output are not both f32";
@@ -96,6 +105,7 @@ void say_refusal(const Node& node, const char* reason) {
 
 /// What depends on more than the problem.
 const char* refuse_tensors(const Node& node) {
+  if (const char* reason = refuse_unknown(node.out)) return reason;
   if (const char* reason = refuse_types(node)) return reason;
   if (const char* reason = refuse_shapes(node)) return reason;
   if (const char* reason = refuse_strides(node)) return reason;

@@ -31,7 +31,7 @@ Result<AttentionPlan> Selected::plan_of(const MaskedBatch* masked, uint64_t grap
     plans_.push_back(std::make_unique<Plan>());
     old = plans_.back().get();
   }
-  const Timer timer(&Counters::plan_us);
+  const Timer timer(&Counters::plan_ns);
   old->graph = 0;
   const MemorySpan memory = old->memory.at_least(attention_.plan_bytes());
   if (memory.data == nullptr) return Status(Errc::out_of_memory, "no memory for a plan");
@@ -52,7 +52,7 @@ Result<Selected*> Selections::find(const AttentionProblem& problem, const Masked
                                   .parallelism = threads};
   for (const Entry& entry : entries_)
     if (entry.limits == limits && entry.problem == problem) return entry.selected.get();
-  const Timer timer(&Counters::create_us);
+  const Timer timer(&Counters::create_ns);
   Result<Attention> made = Attention::create(problem, limits);
   if (!made) return made.error();
   entries_.push_back({problem, limits, std::make_unique<Selected>(*made)});

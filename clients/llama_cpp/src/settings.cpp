@@ -2,8 +2,9 @@
 /// clients/llama_cpp/src/settings.cpp: the environment, in one place.
 #include "settings.h"
 
-#include <cstdio>
 #include <cstdlib>
+
+#include "line.h"
 
 namespace ggml_folio {
 namespace {
@@ -23,8 +24,6 @@ const Settings& settings() {
   return read;
 }
 
-void say(std::string_view text) {
-  std::fprintf(stderr, "ggml-folio: %.*s\n", static_cast<int>(text.size()), text.data());
-}
+void say(std::string_view text) { (Line() << text).write(); }
 
 }  // namespace ggml_folio

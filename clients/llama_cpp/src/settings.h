@@ -7,7 +7,8 @@
 namespace ggml_folio {
 
 struct Settings {
-  /// FOLIO_GGML_TRACE=1: counters on stderr when a context is freed, and each refusal once
+  /// FOLIO_GGML_TRACE=1: counters on stderr when a context is freed and when the process ends, and
+  /// each refusal once
   bool trace = false;
   /// FOLIO_GGML_DEVICE=own: the backend's device is `folio`, not the CPU device, for programs that
   /// ask a device what it supports (test-backend-ops). llama.cpp's `-fa auto` takes that for a
@@ -22,7 +23,7 @@ struct Settings {
 /// The process's settings; thread-safe.
 [[nodiscard]] const Settings& settings();
 
-/// A line on stderr that begins with the device's name.
+/// A line on stderr that begins with the device's name, cut to 800 bytes.
 void say(std::string_view text);
 
 }  // namespace ggml_folio

@@ -32,10 +32,10 @@ class Team {
       tasks_ = prepare();
       state_.store(State::ready, std::memory_order_release);
     } else if (expected != State::ready) {
-      const Timer timer(&Counters::wait_us, is_first);
+      const Timer timer(&Counters::wait_ns, is_first);
       wait();
     }
-    const Timer timer(&Counters::attend_us, is_first);
+    const Timer timer(&Counters::attend_ns, is_first);
     for (int64_t i = next_.fetch_add(1, std::memory_order_relaxed); i < tasks_;
          i = next_.fetch_add(1, std::memory_order_relaxed))
       run(i);

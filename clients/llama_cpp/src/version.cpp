@@ -7,13 +7,12 @@
 #include <optional>
 #include <string_view>
 
-#include "ggml-backend-impl.h"
-
 namespace ggml_folio {
 namespace {
 
 /// Three numbers with dots between, then nothing or a suffix.
-std::optional<GgmlVersion> parse(std::string_view text) {
+std::optional<GgmlVersion> parse(const char* version) {
+  const std::string_view text = version != nullptr ? version : "";
   int numbers[3] = {};
   const char* at = text.data();
   const char* const end = at + text.size();
@@ -34,20 +33,25 @@ std::string text_of(const GgmlVersion& version) {
 
 }  // namespace
 
-std::string refuse_version(const char* version, int api_version) {
-  std::string range = "ggml " + text_of(oldest_ggml);
-  if (newest_ggml != oldest_ggml) range += " to " + text_of(newest_ggml);
-  const char* const what_to_do =
-      "; build the device against this llama.cpp, or take a release that it knows";
-  if (version == nullptr || version[0] == '\0')
-    return "this ggml does not say its version, the device knows " + range + what_to_do;
+std::string name_of_ggml(const char* version) {
+  if (!parse(version)) return "this ggml does not say its version";
+  return std::string("this is ggml ") + version;
+}
+
+std::string tested_range() { return text_of(oldest_ggml) + " to " + text_of(newest_ggml); }
+
+std::string refuse_version(const char* version) {
   const std::optional<GgmlVersion> found = parse(version);
-  if (!found || *found < oldest_ggml || *found > newest_ggml)
-    return std::string("this is ggml ") + version + ", the device knows " + range + what_to_do;
-  if (api_version != GGML_BACKEND_API_VERSION)
-    return "this ggml has the backend API version " + std::to_string(api_version) +
-           ", the device knows " + std::to_string(GGML_BACKEND_API_VERSION) + what_to_do;
-  return {};
+  if (!found || *found >= oldest_ggml) return {};
+  return name_of_ggml(version) + "; the device serves ggml " + text_of(oldest_ggml) +
+         " and later ones";
+}
+
+std::string warn_of_version(const char* version) {
+  const std::optional<GgmlVersion> found = parse(version);
+  if (found && *found <= newest_ggml) return {};
+  return name_of_ggml(version) + ", and the device is tested in ggml " + tested_range() +
+         "; it is served, since the probe found all that the device needs";
 }
 
 }  // namespace ggml_folio

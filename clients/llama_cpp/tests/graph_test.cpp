@@ -8,11 +8,13 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace ggml_folio {
@@ -126,6 +128,9 @@ class Graph {
   std::vector<ggml_tensor*> outputs_;
 };
 
+/// Two layers served, one refused.
+const auto counters = testing::HasSubstr("ggml-folio: nodes 2 refused 1 graphs 1 ");
+
 Backend make(ggml_backend_dev_t dev, int threads) {
   Backend backend(ggml_backend_dev_init(dev, nullptr));
   ggml_backend_cpu_set_n_threads(backend.get(), threads);
@@ -188,6 +193,63 @@ TEST(Graph, ThreadsMayChangeBetweenRuns) {
     const std::vector<float> found = Graph({}).run(backend.get());
     for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-5f) << i;
   }
+}
+
+TEST(Graph, TheLogSaysOnceWhichLayersAreServed) {
+  std::string lines;
+  ggml_log_set(
+      [](ggml_log_level, const char* text, void* to) { *static_cast<std::string*>(to) += text; },
+      &lines);
+  const Backend backend = make(device(), 2);
+  for (int step = 0; step < 3; ++step)
+    (void)Graph({.layers = 3, .odd_head = 65}).run(backend.get());
+  ggml_log_set(nullptr, nullptr);
+  EXPECT_EQ(
+      lines,
+      "ggml-folio: folio serves 3 of 4 attention layers: 0-2; llama.cpp serves 3: key: expected a "
+      "head_size that is a multiple of 8, from 8 to 576; 2 threads of ggml\n");
+}
+
+/// Runs a graph with the trace, in a process that ends in some way while the context lives.
+[[noreturn]] void end_by(void (*end)()) {
+  setenv("FOLIO_GGML_TRACE", "1", 1);
+  Backend backend = make(device(), 1);
+  (void)Graph({.odd_head = 65}).run(backend.get());
+  (void)backend.release();
+  end();
+  std::abort();
+}
+
+class Trace : public testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(Trace, CountersAreSaidWhenTheProgramExits) {
+  EXPECT_EXIT(end_by([] { std::exit(3); }), testing::ExitedWithCode(3), counters);
+}
+
+TEST_F(Trace, CountersAreSaidWhenASignalEndsTheProgram) {
+  EXPECT_EXIT(end_by([] { (void)std::raise(SIGTERM); }), testing::KilledBySignal(SIGTERM),
+              counters);
+  EXPECT_EXIT(end_by([] { (void)std::raise(SIGINT); }), testing::KilledBySignal(SIGINT), counters);
+}
+
+TEST_F(Trace, SignalsOfTheProgramStayItsOwn) {
+  const auto handle = [] { (void)std::signal(SIGTERM, [](int) { std::_Exit(7); }); };
+  EXPECT_EXIT((handle(), end_by([] { (void)std::raise(SIGTERM); })), testing::ExitedWithCode(7),
+              testing::Not(counters));
+  EXPECT_EXIT((std::signal(SIGTERM, SIG_IGN), end_by([] {
+                 (void)std::raise(SIGTERM);
+                 std::exit(4);
+               })),
+              testing::ExitedWithCode(4), counters);
+}
+
+TEST_F(Trace, SignalsAreLeftAloneWithoutIt) {
+  EXPECT_EXIT((unsetenv("FOLIO_GGML_TRACE"), (void)device(),
+               std::exit(std::signal(SIGTERM, SIG_DFL) == SIG_DFL ? 0 : 1)),
+              testing::ExitedWithCode(0), testing::Not(counters));
 }
 
 }  // namespace

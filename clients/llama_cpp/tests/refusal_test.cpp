@@ -79,6 +79,19 @@ TEST(Refusal, OtherTypesAreRefused) {
   EXPECT_THAT(refuse_node(&mask.out), HasSubstr("mask is not f16"));
 }
 
+TEST(Refusal, WhatALaterGgmlAddsToANodeIsRefused) {
+  Tensors operand;
+  operand.out.src[5] = &operand.mask;
+  EXPECT_THAT(refuse_node(&operand.out), HasSubstr("an operand that the device does not know"));
+  Tensors parameter;
+  parameter.out.op_params[5] = 1;
+  EXPECT_THAT(refuse_node(&parameter.out), HasSubstr("a parameter that the device does not know"));
+  Tensors known;
+  known.out.op_params[3] = 10;  // the precision
+  known.out.op_params[4] = 32;  // a bound of the keys that a query sees
+  EXPECT_EQ(refuse_node(&known.out), nullptr);
+}
+
 TEST(Refusal, HeadsOf65AreRefused) {
   Tensors tensors;
   tensors.q = tensor(GGML_TYPE_F32, 4, 1, 65, 4, 8, 1);
