@@ -145,7 +145,8 @@ class Kind:
         window: the last so many keys, the query's own included (both sides where not causal), or
             (left, right) with -1 for no limit; right counts where not causal.
         chunk: attention within aligned chunks of positions.
-        sink_tokens: the first keys stay visible behind every window.
+        sink_tokens: the first keys stay visible behind every window: for full layers that are cut when they
+            serve, where 1 is mostly enough; a model's own window layers get far worse (docs/llama_cpp.md).
         v_in_key: MLA, V is the first so many columns of K's row.
         reproducible: what the bits of a result depend on: "plan", "sequence" or "query".
         bf16_operands: q, K and V of f32 and f16 may be rounded to bf16 before they are multiplied, where

@@ -24,7 +24,9 @@ struct Mask {
   int32_t left = -1;
   int32_t right = 0;
   int32_t chunk = 0;
-  /// positions [0, sink_tokens) stay visible behind every window (StreamingLLM)
+  /// positions [0, sink_tokens) stay visible behind every window (StreamingLLM). For layers that
+  /// were trained on all keys and are cut when they serve, where 1 is mostly enough; a model's own
+  /// window layers never saw these tokens from beyond, and get far worse (docs/llama_cpp.md)
   int32_t sink_tokens = 0;
   bool operator==(const Mask&) const = default;
 

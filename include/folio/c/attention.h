@@ -42,6 +42,7 @@ typedef struct folio_problem {
   int32_t q_dtype, out_dtype;
   /// -1: unlimited; causal is {-1, 0}. Default of a struct that ends before mask_left: causal
   int32_t mask_left, mask_right;
+  /// Sink tokens are for full layers that are cut, not for a model's own window layers: Mask
   int32_t mask_chunk, mask_sink_tokens;
   int32_t options;
   float scale;  ///< 0: 1 / sqrt(head size)
@@ -69,6 +70,7 @@ typedef struct folio_mask {
   uint32_t struct_size;
   /// -1: unlimited; causal is {-1, 0}. Default of a struct that ends before left: causal
   int32_t left, right;
+  /// Sink tokens are for full layers that are cut, not for a model's own window layers: Mask
   int32_t chunk, sink_tokens;
 } folio_mask;
 

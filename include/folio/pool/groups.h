@@ -28,8 +28,10 @@ struct GroupOptions {
   /// Of one page over all layers of the group, 1 .. 2^40; of the leading group also 0
   int64_t page_bytes = 0;
   int32_t window = 0;  ///< tokens, >= 1; rule `window` only
-  int32_t sinks = 0;   ///< tokens, 0 .. window - 1; rule `window` only
-  int32_t chunk = 0;   ///< tokens, >= 1; rule `chunked` only
+  /// tokens, 0 .. window - 1; rule `window` only. For layers that are cut, not for a model's own
+  /// window layers (Mask::sink_tokens)
+  int32_t sinks = 0;
+  int32_t chunk = 0;  ///< tokens, >= 1; rule `chunked` only
   /// tokens of a page of states: a multiple of page_size, >= 1 page; rule `state` only. The page of
   /// token i has the state after the last token so far of i's page. It can be found once no token
   /// can change it: at a multiple of `checkpoint`, or at a page's end without room behind it.
