@@ -75,7 +75,7 @@ test-engines-full:
 llama-cpp:
 	tools/install_dependencies.sh python
 	@python="$$(tools/llama_cpp.py install)" && "$$python" -m folio_llama_cpp && printf '%s\n' "" "To serve a model on folio:" \
-	  "  $$python -m folio_llama_cpp.server --model MODEL.gguf" "To give it to llama.cpp's own programs, of the same version of ggml:" \
+	  "  $$python -m folio_llama_cpp.server --model MODEL.gguf --interrupt_requests false" "To give it to llama.cpp's own programs:" \
 	  "  export GGML_BACKEND_PATH=$$("$$python" -m folio_llama_cpp --library)"
 
 # Every broken kernel, each built and run in the emulator; what found it goes into the document.

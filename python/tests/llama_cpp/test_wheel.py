@@ -7,23 +7,27 @@ installed package. Each test is a process of its own: a device stays loaded.
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import os
 import pathlib
 import re
 import runpy
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import backend_ops
 import pytest
+from newer_ggml import NEWER
 from reserved_port import ReservedPort
 
 import llama_models as models
@@ -42,10 +46,8 @@ model.close()
 """
 
 
-def ends() -> tuple[str, str]:
-    """What is asked of llama-cpp-python's version: from the first release tested to the last."""
-    tested = list(RELEASES)
-    return f"<={tested[-1]}", f">={tested[0]}"
+# What is asked of llama-cpp-python's version: the first release tested, or a later one.
+WANTED = f">={next(iter(RELEASES))}"
 
 
 def tool(action: str) -> pathlib.Path:
@@ -103,54 +105,108 @@ def test_attention_runs_on_folio_after_enable(run: Run, text_model: str) -> None
     result = run("-c", enable + GENERATE.format(model=text_model, options=""))
     assert result.stdout.split() == ["True"], result.stderr
     assert served(result), result.stderr
+    assert result.stderr.count("attention layers") == 1 and SERVED in result.stderr
 
 
-def test_the_server_answers_on_folio(
-    sites: dict[str, pathlib.Path], text_model: str, tmp_path: pathlib.Path
-) -> None:
-    port = ReservedPort()
-    path = os.pathsep.join(str(site) for site in sites.values())
-    environment = {**os.environ, "PYTHONPATH": path, "FOLIO_GGML_TRACE": "1"}
-    options = [
-        "--model",
-        text_model,
-        "--port",
-        str(port.number),
-        "--n_ctx",
-        "256",
-        "--n_threads",
-        "2",
-    ]
-    errors = tmp_path / "stderr"
-    with errors.open("w") as file:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "folio_llama_cpp.server", *options], env=environment, stderr=file
+SERVED = "ggml-folio: folio serves 2 of 2 attention layers: 0-1; 2 threads of ggml"
+
+
+class Server:
+    """The documented command, with a model; `errors` is what it writes to stderr."""
+
+    def __init__(self, sites: dict[str, pathlib.Path], model: str, folder: pathlib.Path) -> None:
+        self.errors, self._port = folder / "stderr", ReservedPort()
+        (command,) = re.findall(
+            r"^build/llama_cpp/venv/bin/python -m (folio_llama_cpp.server .*)$",
+            (ROOT / "docs/llama_cpp.md").read_text(),
+            re.MULTILINE,
         )
-    try:
-        answer = ask(server, f"http://127.0.0.1:{port.number}/v1/completions", errors)
-    finally:
-        server.terminate()
-        server.wait(600)
-        port.close()
-    assert answer["usage"]["completion_tokens"] > 0
-    # The server ends without freeing its context: no counters, but the kernel is named when it runs.
-    assert "ggml-folio: kernel attention_" in errors.read_text()
+        options = f"--port {self._port.number} --n_ctx 256 --n_threads 2"
+        path = os.pathsep.join(str(site) for site in sites.values())
+        with self.errors.open("w") as file:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", *command.replace("MODEL.gguf", model).split()]
+                + options.split(),
+                env={**os.environ, "PYTHONPATH": path, "FOLIO_GGML_TRACE": "1"},
+                stderr=file,
+            )
+
+    def open(self, **body: Any) -> Any:
+        """The response to a request for a completion; the server may still be starting."""
+        url = f"http://127.0.0.1:{self._port.number}/v1/completions"
+        data = json.dumps({"temperature": 0, **body}).encode()
+        request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+        while True:
+            assert self.process.poll() is None, self.errors.read_text()
+            try:
+                return urllib.request.urlopen(request, timeout=600)
+            except urllib.error.HTTPError as error:
+                raise AssertionError(error.read().decode() + self.errors.read_text()) from error
+            except urllib.error.URLError:
+                time.sleep(0.2)
+
+    def end(self, by: int) -> str:
+        self.process.send_signal(by)
+        self.process.wait(600)
+        return self.errors.read_text()
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self._port.close()
 
 
-def ask(server: subprocess.Popen[bytes], url: str, errors: pathlib.Path) -> dict[str, Any]:
-    """One completion of a server that may still be starting."""
-    body = json.dumps({"prompt": "The cache", "max_tokens": 8}).encode()
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
-    while True:
-        assert server.poll() is None, errors.read_text()
-        try:
-            with urllib.request.urlopen(request, timeout=600) as response:
-                answer: dict[str, Any] = json.load(response)
-                return answer
-        except urllib.error.HTTPError as error:
-            raise AssertionError(error.read().decode() + errors.read_text()) from error
-        except urllib.error.URLError:
-            time.sleep(0.2)
+@pytest.fixture
+def server(
+    sites: dict[str, pathlib.Path], text_model: str, tmp_path: pathlib.Path
+) -> Iterator[Server]:
+    made = Server(sites, text_model, tmp_path)
+    yield made
+    made.close()
+
+
+def streamed(response: Any, has_begun: Callable[[], object] = lambda: None) -> tuple[str, str]:
+    """A streamed completion's text and why it ended; `has_begun` is called at its first piece."""
+    text, reason = "", ""
+    with response:
+        for line in response:
+            piece = line.decode().removeprefix("data: ").strip()
+            if piece in ("", "[DONE]") or piece.startswith(":"):
+                continue
+            (choice,) = json.loads(piece)["choices"]
+            text, reason = text + choice["text"], choice["finish_reason"] or reason
+            has_begun()
+    return text, reason
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+def test_the_server_ended_by_a_signal_has_told_all(server: Server, by: int) -> None:
+    with server.open(prompt="The cache", max_tokens=8) as response:
+        assert json.load(response)["usage"]["completion_tokens"] > 0
+    errors = server.end(by)
+    assert errors.count("attention layers") == 1 and SERVED in errors, errors
+    assert "ggml-folio: kernel attention_" in errors
+    nodes = re.findall(r"^ggml-folio: nodes (\d+) refused 0 ", errors, re.MULTILINE)
+    assert len(nodes) == 1 and int(nodes[0]) >= 2 * 8, errors
+
+
+def test_four_streams_at_once_are_whole(server: Server) -> None:
+    """Each is what it is alone. The first is read while the others wait: llama-cpp-python's own
+    default cuts a stream off as soon as somebody waits."""
+    prompts = ["The cache", "A page", "Keys and values of", "Four"]
+
+    def stream(prompt: str, **more: Any) -> tuple[str, str]:
+        return streamed(server.open(prompt=prompt, max_tokens=100, stream=True), **more)
+
+    alone = [stream(prompt) for prompt in prompts]
+    assert all(reason in ("length", "stop") for _, reason in alone), alone
+    begun = threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(4) as clients:
+        first = clients.submit(stream, prompts[0], has_begun=begun.set)
+        assert begun.wait(600)
+        others = [clients.submit(stream, prompt) for prompt in prompts[1:]]
+        assert [client.result() for client in (first, *others)] == alone
 
 
 def test_nothing_changes_without_enable(run: Run, text_model: str) -> None:
@@ -166,6 +222,8 @@ def test_a_model_without_flash_attention_is_told(run: Run, text_model: str) -> N
     assert result.stdout.split() == ["True"], result.stderr
     assert "RuntimeWarning: flash_attn=False" in result.stderr
     assert not served(result)
+    why = "llama.cpp serves 0-1: flash attention is off"
+    assert f"folio serves 0 of 2 attention layers; {why}; 2 threads of ggml" in result.stderr
 
 
 def test_the_command_says_what_is_installed(run: Run) -> None:
@@ -177,19 +235,23 @@ def test_the_command_says_what_is_installed(run: Run) -> None:
 
 
 def test_one_range_is_stated_everywhere() -> None:
-    last, first = ends()
-    assert TOOL["NEWEST"] == last.removeprefix("<=")
-    client = ROOT / "clients/llama_cpp"
+    client, tested = ROOT / "clients/llama_cpp", list(RELEASES)
+    assert TOOL["NEWEST"] == tested[-1]
     asked = re.findall(
-        r"llama-cpp-python[^><]*(>=.*?),(<=.*?)\"", (client / "python/pyproject.toml").read_text()
+        r"llama-cpp-python(?:\[server\])?([><].*)\"", (client / "python/pyproject.toml").read_text()
     )
-    assert asked == [(first, last)] * 2
+    assert asked == [WANTED] * 2
     header = (client / "src/version.h").read_text()
-    known = [".".join(found) for found in re.findall(r"_ggml = \{(\d+), (\d+), (\d+)\}", header)]
+    first, last = (
+        ".".join(found) for found in re.findall(r"_ggml = \{(\d+), (\d+), (\d+)\}", header)
+    )
     versions = [version for version, _ in RELEASES.values()]
-    assert known == [versions[0], versions[-1]]
+    assert (first, last) == (versions[0], list(NEWER.values())[-1])
     assert list(backend_ops.CASES) == versions
-    assert f"{versions[0]} to {versions[-1]}" in (ROOT / "docs/llama_cpp.md").read_text()
+    for text in (ROOT / "docs/llama_cpp.md", client / "python/README.md"):
+        assert (
+            f"{first} to {last} (llama-cpp-python {tested[0]} to {tested[-1]}" in text.read_text()
+        )
 
 
 def test_the_command_prints_the_path_of_the_module(
@@ -210,7 +272,7 @@ def test_a_missing_llama_cpp_python_is_named(run: Run) -> None:
         "not enabled: llama-cpp-python is not installed: pip install '(.*)'", result.stdout
     )
     assert hint is not None, result.stdout
-    assert sorted(hint[1].removeprefix("llama-cpp-python").split(",")) == list(ends())
+    assert hint[1] == "llama-cpp-python" + WANTED
 
 
 def test_libraries_that_do_not_load_are_named(run: Run, tmp_path: pathlib.Path) -> None:

@@ -6,6 +6,8 @@ Options are those of `python -m llama_cpp.server`; flash attention is on unless 
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 import folio_llama_cpp
@@ -22,7 +24,15 @@ def turn_flash_attention_on() -> None:
         model.model_rebuild(force=True)
 
 
+def end_on_sigterm_as_on_sigint() -> None:
+    """uvicorn sends itself again what it was ended by. SIGTERM would then end the process on the
+    spot, without the device's counters; as an interrupt, Python exits."""
+    if os.environ.get("FOLIO_GGML_TRACE") == "1":
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 def main() -> None:
+    end_on_sigterm_as_on_sigint()
     try:
         folio_llama_cpp.enable()
         turn_flash_attention_on()
