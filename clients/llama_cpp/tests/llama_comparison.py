@@ -87,17 +87,24 @@ class Comparison:
         )
 
 
-def is_quantised(cache: str) -> bool:
-    return cache.startswith(("q", "iq"))
+def types_of(cache: str) -> tuple[str, str]:
+    """Those of keys and of values: "q8_0+q4_0", or one for both."""
+    keys, _, values = cache.partition("+")
+    return keys, values or keys
 
 
-def turns(name: str) -> dict[str, int]:
+def is_quantised(dtype: str) -> bool:
+    return dtype.startswith(("q", "iq"))
+
+
+def turns(name: str, cache: str) -> dict[str, int]:
     """Sizes of the matrices by which llama.cpp turns quantised keys and values: the largest power
     of two that divides a head's keys, 64 for values, none for latent attention's one cache."""
     head = models.MODELS[name].head
     if models.MODELS[name].arch == "deepseek2" or head % 64:
         return {}
-    return {"turn_keys": head & -head, "turn_values": 64}
+    keys, values = map(is_quantised, types_of(cache))
+    return {"turn_keys": keys * (head & -head), "turn_values": values * 64}
 
 
 class Pair:
@@ -120,15 +127,16 @@ class Pair:
         alone has otherwise; a draw is everyone's."""
         alike = dataclasses.replace(NONE, draw=change.draw)
         oracle = self.oracle(scenario, cache, alike)[rows]
-        ways = ["on"] if is_quantised(cache) else ["off", "on"]
+        ways = ["on"] if is_quantised(types_of(cache)[1]) else ["off", "on"]
         stock = [self.run_stock(scenario, cache, attention, alike)[rows] for attention in ways]
         folio = self.run_folio(scenario, cache, change)[rows]
         distances = [Distance.between(logits, oracle) for logits in (folio, *stock)]
         return Comparison(distances[0], distances[1:])
 
     def oracle(self, scenario: str, cache: str, change: Change) -> np.ndarray:
-        options: dict[str, Any] = {"rounding": cache}
-        options |= turns(self.name) if is_quantised(cache) else {}
+        keys, values = types_of(cache)
+        options: dict[str, Any] = {"round_keys": keys, "round_values": values}
+        options |= turns(self.name, cache)
         logits, counts = self._run(self.stock, scenario, "f32", "off", change, options)
         assert counts["rounded"] > 0 and counts["flash"] == 0
         return logits
@@ -162,7 +170,8 @@ class Pair:
     ) -> tuple[np.ndarray, dict[str, Any]]:
         options, commands = scenarios.make(scenario, change)
         threads = 2 if scenario in WITH_TWO_THREADS else 1
-        options |= {"keys": cache, "values": cache, "attention": attention, "threads": threads}
+        keys, values = types_of(cache)
+        options |= {"keys": keys, "values": values, "attention": attention, "threads": threads}
         runner("open", **options, **(more or {}))
         for command in commands:
             runner(command["do"], **{k: v for k, v in command.items() if k != "do"})

@@ -57,7 +57,8 @@ ContextOptions context_options(const json& command) {
           .keys = command.value("keys", usual.keys),
           .values = command.value("values", usual.values),
           .attention = command.value("attention", usual.attention),
-          .rounding = command.value("rounding", usual.rounding),
+          .round_keys = command.value("round_keys", usual.round_keys),
+          .round_values = command.value("round_values", usual.round_values),
           .turn_keys = command.value("turn_keys", usual.turn_keys),
           .turn_values = command.value("turn_values", usual.turn_values),
           .watched = command.value("watched", usual.watched)};

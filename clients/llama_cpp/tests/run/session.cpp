@@ -58,8 +58,9 @@ void Session::open(const ContextOptions& options) {
   params.type_v = type_named(options.values);
   params.flash_attn_type = attention_named(options.attention);
   params.no_perf = true;
-  if (!options.rounding.empty()) {
-    watch_.rounding = {type_named(options.rounding), options.turn_keys, options.turn_values};
+  if (!options.round_keys.empty()) {
+    watch_.keys = {type_named(options.round_keys), options.turn_keys};
+    watch_.values = {type_named(options.round_values), options.turn_values};
     watch_.rounds = true;
   }
   if (options.watched || watch_.rounds) {

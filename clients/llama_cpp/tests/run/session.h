@@ -25,7 +25,7 @@ struct ContextOptions {
   int threads = 1;
   std::string keys = "f16", values = "f16";  // ggml's type names
   std::string attention = "auto";            // auto, on, off: llama.cpp's -fa
-  std::string rounding;                      // a type's name, empty: none; watch.h
+  std::string round_keys, round_values;      // a type's name, both or none; watch.h
   int turn_keys = 0, turn_values = 0;        // of the rounding
   bool watched = true;                       // count nodes; false where time is measured
 };

@@ -44,21 +44,20 @@ void turn(int size, std::vector<float>& values) {
   }
 }
 
-void round_values(const Rounding& rounding, char cache, std::vector<float>& values) {
+void round_values(const Rounding& rounding, std::vector<float>& values) {
   const ggml_type_traits* traits = ggml_get_type_traits(rounding.type);
   const auto count = static_cast<int64_t>(values.size());
-  const int turned = cache == 'k' ? rounding.turn_keys : rounding.turn_values;
-  if (count % traits->blck_size != 0 || (turned != 0 && count % turned != 0)) {
+  if (count % traits->blck_size != 0 || (rounding.turn != 0 && count % rounding.turn != 0)) {
     throw std::runtime_error("rounding: rows are no whole blocks");
   }
   if (rounding.type == GGML_TYPE_F32) {
     return;
   }
-  turn(turned, values);
+  turn(rounding.turn, values);
   std::vector<char> rounded(ggml_row_size(rounding.type, count));
   traits->from_float_ref(values.data(), rounded.data(), count);
   traits->to_float(rounded.data(), values.data(), count);
-  turn(turned, values);
+  turn(rounding.turn, values);
 }
 
 float* row_of(const ggml_tensor* rows, int64_t index) {
@@ -82,7 +81,7 @@ void round_rows(const Rounding& rounding, const ggml_tensor* node) {
     std::memcpy(&values[static_cast<size_t>(row * length)], row_of(node, places[row]),
                 static_cast<size_t>(length) * sizeof(float));
   }
-  round_values(rounding, cache_of(node), values);
+  round_values(rounding, values);
   for (int64_t row = 0; row < count; ++row) {
     std::memcpy(row_of(node, places[row]), &values[static_cast<size_t>(row * length)],
                 static_cast<size_t>(length) * sizeof(float));
@@ -102,7 +101,7 @@ void round_all(const Rounding& rounding, const ggml_tensor* node) {
                   cell * static_cast<int64_t>(node->nb[2]) +
                   stream * static_cast<int64_t>(node->nb[3]);
     std::memcpy(values.data(), place, values.size() * sizeof(float));
-    round_values(rounding, cache_of(node), values);
+    round_values(rounding, values);
     std::memcpy(place, values.data(), values.size() * sizeof(float));
   }
 }
@@ -117,10 +116,11 @@ bool on_node(ggml_tensor* node, bool ask, void* user) {
     watch.counts.plain += node->op == GGML_OP_SOFT_MAX && node->src[1] != nullptr ? 1 : 0;
     return watch.rounds && writes_cache(node);
   }
+  const Rounding& rounding = cache_of(node) == 'k' ? watch.keys : watch.values;
   if (node->op == GGML_OP_SET_ROWS) {
-    round_rows(watch.rounding, node);
+    round_rows(rounding, node);
   } else {
-    round_all(watch.rounding, node);
+    round_all(rounding, node);
   }
   ++watch.counts.rounded;
   return true;

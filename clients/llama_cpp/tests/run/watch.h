@@ -24,12 +24,12 @@ struct Counts {
 
 struct Rounding {
   ggml_type type = GGML_TYPE_F32;
-  int turn_keys = 0, turn_values = 0;  // sizes of the Hadamard matrices, powers of two; 0: none
+  int turn = 0;  // size of the Hadamard matrix, a power of two; 0: none
 };
 
 struct Watch {
   bool rounds = false;
-  Rounding rounding;
+  Rounding keys, values;
   Counts counts;
 };
 
