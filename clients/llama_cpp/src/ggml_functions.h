@@ -19,25 +19,25 @@
 namespace ggml_folio {
 
 /// F(name): ggml_name has to be there.
-#define FOLIO_GGML_FUNCTIONS(F)                                                                   \
-  F(version)                                                                                      \
-  F(op_desc) F(type_name) F(type_size) F(blck_size) F(get_name) F(graph_n_nodes) F(graph_node) F( \
-      backend_dev_by_type) F(backend_dev_name) F(backend_dev_description) F(backend_dev_memory)   \
-      F(backend_dev_type) F(backend_dev_get_props) F(backend_dev_init) F(backend_dev_buffer_type) \
-          F(backend_dev_buffer_from_host_ptr) F(backend_dev_supports_op)                          \
-              F(backend_dev_supports_buft) F(backend_dev_backend_reg) F(backend_reg_name) F(      \
-                  backend_reg_dev_count) F(backend_reg_dev_get) F(backend_reg_get_proc_address)   \
-                  F(backend_name) F(backend_free) F(backend_get_device) F(backend_graph_compute)  \
-                      F(backend_graph_compute_async) F(backend_graph_plan_create)                 \
-                          F(backend_graph_plan_free) F(backend_graph_plan_compute)                \
-                              F(backend_buft_is_host) F(backend_buft_alloc_buffer)                \
-                                  F(backend_buffer_get_base) F(backend_buffer_get_size)           \
-                                      F(backend_buffer_free) F(init) F(free) F(new_tensor_4d)     \
-                                          F(flash_attn_ext) F(flash_attn_ext_add_sinks)           \
-                                              F(custom_4d) F(new_graph) F(build_forward_expand)   \
-                                                  F(backend_alloc_ctx_tensors)                    \
-                                                      F(backend_tensor_set) F(backend_tensor_get) \
-                                                          F(fp32_to_fp16_row) F(log_internal)
+// clang-format off
+#define FOLIO_GGML_FUNCTIONS(F)                                                                \
+  F(version) F(op_desc) F(type_name) F(type_size) F(blck_size) F(get_name)                     \
+  F(graph_n_nodes) F(graph_node) F(fp32_to_fp16_row) F(log_internal)                           \
+  F(backend_dev_by_type) F(backend_dev_name) F(backend_dev_description) F(backend_dev_memory)  \
+  F(backend_dev_type) F(backend_dev_get_props) F(backend_dev_init) F(backend_dev_buffer_type)  \
+  F(backend_dev_buffer_from_host_ptr) F(backend_dev_supports_op) F(backend_dev_supports_buft)  \
+  F(backend_dev_backend_reg)                                                                   \
+  F(backend_reg_name) F(backend_reg_dev_count) F(backend_reg_dev_get)                          \
+  F(backend_reg_get_proc_address)                                                              \
+  F(backend_name) F(backend_free) F(backend_get_device) F(backend_graph_compute)               \
+  F(backend_graph_compute_async) F(backend_graph_plan_create) F(backend_graph_plan_free)       \
+  F(backend_graph_plan_compute)                                                                \
+  F(backend_buft_is_host) F(backend_buft_alloc_buffer) F(backend_buffer_get_base)              \
+  F(backend_buffer_get_size) F(backend_buffer_free) F(backend_alloc_ctx_tensors)               \
+  F(backend_tensor_set) F(backend_tensor_get)                                                  \
+  F(init) F(free) F(new_tensor_4d) F(flash_attn_ext) F(flash_attn_ext_add_sinks) F(custom_4d)  \
+  F(new_graph) F(build_forward_expand)
+// clang-format on
 
 /// The functions, named without their prefix ggml_.
 struct GgmlFunctions {

@@ -26,7 +26,7 @@ using LayerMap = std::map<int, std::string>;
 /// thread at a time.
 class Layers {
  public:
-  /// A node of attention of the present graph: `refusal` says why it is llama.cpp's, empty: folio's.
+  /// A node of attention of the present graph; `refusal`: why it is llama.cpp's, empty: folio's.
   void see(int layer, std::string_view refusal);
   /// Whether nothing was told yet.
   [[nodiscard]] bool is_first() const { return !has_told_; }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// clients/llama_cpp/src/version.h: the versions of ggml that the device is tested in.
 ///
-/// A later one is served, too, with one warning, if the probe finds in it what the device takes from
-/// ggml (probe.h): the number alone says little. Older ones are not: what their attention does, and
-/// not only how they are laid out, was never compared.
+/// A later one is served, too, with one warning, if the probe finds in it what the device takes
+/// from ggml (probe.h): the number alone says little. Older ones are not: what their attention
+/// does, and not only how they are laid out, was never compared.
 #pragma once
 
 #include <string>
