@@ -14,7 +14,8 @@
 namespace folio::inline v1 {
 namespace {
 
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float minus_infinity = -infinity;
 
 struct Call {
   std::span<const Partial> parts;
@@ -34,11 +35,15 @@ std::byte* row_of(const AnyTensor<3>& tensor, int64_t token, int64_t head) {
          head * tensor.stride_bytes[1];
 }
 
+float lse_of(const Partial& part, int64_t row) {
+  return part.lse[row] == infinity ? minus_infinity : part.lse[row];
+}
+
 /// The largest lse of a row; NaN if one of them is.
 float largest_lse(const Call& call, int64_t row) {
   float largest = minus_infinity;
   for (const Partial& part : call.parts) {
-    if (!(part.lse[row] <= largest)) largest = part.lse[row];
+    if (const float lse = lse_of(part, row); !(lse <= largest)) largest = lse;
     if (std::isnan(largest)) break;
   }
   return largest;
@@ -46,7 +51,8 @@ float largest_lse(const Call& call, int64_t row) {
 
 /// exp(lse - largest); parts of weight 0 are not read.
 float weight(const Partial& part, int64_t row, float largest) {
-  return part.lse[row] == minus_infinity ? 0.0f : std::exp(part.lse[row] - largest);
+  const float lse = lse_of(part, row);
+  return lse == minus_infinity ? 0.0f : std::exp(lse - largest);
 }
 
 void add_weighted(const Partial& part, int64_t token, int64_t head, int64_t first, int64_t n,

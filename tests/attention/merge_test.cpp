@@ -51,7 +51,10 @@ struct Result3 {
   void randomise(Rng& rng, double empty_share) const {
     for (int64_t row = 0; row < out.extent[0] * out.extent[1]; ++row) {
       const bool empty = rng.chance(empty_share);
-      lse()[row] = empty ? minus_infinity : rng.uniform(-30.0f, 30.0f);
+      // merge.h: +inf is flash-attn 2's word for no key
+      lse()[row] = !empty            ? rng.uniform(-30.0f, 30.0f)
+                   : rng.chance(0.5) ? minus_infinity
+                                     : -minus_infinity;
       // where nothing was visible `out` may be anything
       for (int64_t d = 0; d < out.extent[2]; ++d) {
         set(row / out.extent[1], row % out.extent[1], d,

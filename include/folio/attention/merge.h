@@ -21,10 +21,11 @@ struct Partial {
 /// out = sum_i exp(lse_i - lse) * out_i with lse = log(sum_i exp(lse_i)), in the order given, in
 /// float32.
 ///
-/// (0, -inf) is neutral: where lse_i = -inf, out_i is not read (it may be NaN). All parts neutral:
-/// out = 0, lse = -inf. A sink logit enters once: whoever computes the parts passes it to exactly
-/// one of them. `out` may be one of the parts, and `lse` its lse. Otherwise `out` shares no byte
-/// with them; slices of one buffer, at the same strides, lie between one another and share none.
+/// (0, -inf) is neutral: where lse_i = -inf, out_i is not read (it may be NaN). So is lse_i = +inf,
+/// which flash-attn 2 gives a query that sees no key. All parts neutral: out = 0, lse = -inf. A
+/// sink logit enters once: whoever computes the parts passes it to exactly one of them. `out` may
+/// be one of the parts, and `lse` its lse. Otherwise `out` shares no byte with them; slices of one
+/// buffer, at the same strides, lie between one another and share none.
 ///
 /// Errors:  invalid_argument for no parts, shapes or dtypes that do not agree, null data, an `out`
 ///          that overlaps a part without being it; nothing is written then; internal if the
