@@ -60,11 +60,12 @@ class Pages:
         """
 
     @staticmethod
-    def ragged(key: object, value: object | None = None) -> Pages:
+    def ragged(key: object, value: object | None = None, *, key_scales: float | None = None, value_scales: float | None = None) -> Pages:
         """
         Rows without pages: [rows, heads, dim].
 
-        The entry of a sequence in the batch's table is its first row. Raises Error as Pages.
+        The entry of a sequence in the batch's table is its first row. key_scales, value_scales: a number,
+        for all rows. Raises Error as Pages.
         """
 
     @property
@@ -102,8 +103,12 @@ class Pages:
     def value(self) -> object:
         """V as `key`; None for a latent cache."""
 
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
 class KVCache:
-    """K and V of all layers in memory of its own: `cache[layer]`."""
+    """
+    K and V of all layers in memory of its own: `cache[layer]`. Copies and pickles hold copies of that memory.
+    """
 
     def __init__(self, num_layers: int, num_pages: int, page_size: int = 16, *, kv_heads: int, head_size: int, v_head_size: int | None = None, dtype: object = 'bf16', v_dtype: object | None = None, scale_dtype: object | None = None, granularity: int | None = None, latent: bool = False, order: str = 'HND') -> None:
         """
@@ -122,6 +127,10 @@ class KVCache:
 
     def __getitem__(self, layer: int) -> Pages:
         """The Pages of a layer."""
+
+    def __getstate__(self) -> tuple: ...
+
+    def __setstate__(self, state: tuple) -> None: ...
 
     @property
     def nbytes(self) -> int: ...
@@ -158,6 +167,10 @@ class Kind:
         Raises Error for numbers out of range; what no kernel serves is refused by the first call.
         """
 
+    def __getstate__(self) -> dict: ...
+
+    def __setstate__(self, arg: dict, /) -> None: ...
+
 def why_not(kind: Kind, pages: Pages, *, q_dtype: object | None = 'bf16', out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False, selected: bool = False, sinks_per_query: bool = False, sinks_dtype: object = 'f32', bias_per_sequence: bool = False, bias_dtype: object = 'f32', alibi_positions: bool = False) -> object:
     """
     The reason why no kernel serves such calls, or None. Options as for an Attention.
@@ -173,6 +186,8 @@ class Rope:
         interleaved: pairs are neighbours (GPT-J) instead of halves (GPT-NeoX, Llama). first_dim: the first
         rotated dimension. positions: [tokens] rows of the table; None: the tokens' positions.
         """
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
 
 class Attention:
     """The kernel of one problem, and its limits."""
@@ -201,11 +216,15 @@ class Attention:
     def with_limits(self, *, batch: int | None = None, tokens: int | None = None, context: int | None = None) -> Attention:
         """The same kernel within other limits. Raises Error as the constructor."""
 
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
 class Plan:
     """The work list of one step."""
 
     @property
     def num_tasks(self) -> int: ...
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
 
 def plan(attention: Attention, batch: Batch) -> Plan:
     """
@@ -236,8 +255,9 @@ def merge(outs: Sequence, lses: Sequence, *, out: object | None = None) -> objec
     """
     Joins attention over disjoint sets of keys: (out, lse).
 
-    outs: arrays [tokens, heads, dim]; lses: contiguous f32 [tokens, heads], natural logarithms. Raises
-    Error where shapes do not agree.
+    outs: arrays [tokens, heads, dim]; lses: contiguous f32 [tokens, heads], natural logarithms; where
+    one is infinite, of either sign, its row of outs is not read. Raises Error where shapes do not
+    agree.
     """
 
 class Batch:
@@ -274,6 +294,8 @@ class Batch:
     @property
     def max_context(self) -> int:
         """Keys of the longest sequence."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
 
 class Step(Batch):
     """A batch that makes the plans of its layers: one call per layer."""
@@ -319,6 +341,8 @@ class Step(Batch):
         refused. Arguments and errors as for a call.
         """
 
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
 def copy_pages(source: Sequence, target: Sequence, copies: object) -> None:
     """
     Copies pages of every layer, values and scales, converting where the dtypes differ.
@@ -348,11 +372,17 @@ class SequenceId:
 
     def __repr__(self) -> str: ...
 
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
 class StepTicket:
     """A step that has begun and not ended."""
 
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
 class IoPin:
     """A page that a transfer reads or writes."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
 
 class Admission:
     """What admit found."""
@@ -365,6 +395,8 @@ class Admission:
         """
         Tokens whose keys and values the cache already has: whole pages, or more with min_partial_tokens.
         """
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
 
 class PagePool:
     """Which sequence owns which page: prefix reuse, fork, trim, eviction."""
@@ -552,6 +584,8 @@ class PagePool:
         the callable raises, and the page stays without a name.
         """
 
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
 class PoolEvent:
     """A content that can be found from now on, or no more."""
 
@@ -602,6 +636,8 @@ class PoolEvent:
     def in_snapshot(self) -> bool:
         """One of PagePool.snapshot."""
 
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
 class PoolReader:
     """What threads beside the scheduler's may ask a pool at any time."""
 
@@ -622,6 +658,8 @@ class PoolReader:
         """
         Ages in pages taken: lifetime and idle of evicted pages, reuse of found ones; counts by number of bits, and sums.
         """
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
 
 class PageContent:
     """What the name of a page stands for."""
@@ -647,3 +685,5 @@ class PageContent:
     @property
     def adapter(self) -> int:
         """The same."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...

@@ -196,6 +196,11 @@ Array array_of(nb::handle object, const char* name) {
     if (api->tensor_from_object(object.ptr(), &t) != 0)
       refuse_argument("{}: expected an array on the CPU: {}", name, take_python_error());
     fill(array, t);
+    if (is_negated(object))
+      refuse_argument(
+          "{}: expected a tensor whose memory holds its elements, got one with the negative bit "
+          "set (resolve_neg() makes a tensor without)",
+          name);
     return array;
   }
   if (import(array, object) || import_by_name(array, object)) return array;

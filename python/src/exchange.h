@@ -40,4 +40,8 @@ struct DLPackExchangeApi {
 /// type looks it up, later ones find it.
 const DLPackExchangeApi* exchange_api_of(nb::handle object);
 
+/// Whether the object's elements are the negatives of what its memory holds: torch keeps -x as a
+/// bit, of which DLPack's table says nothing.
+bool is_negated(nb::handle object);
+
 }  // namespace folio::python

@@ -202,8 +202,9 @@ library. Raises Error for what does not fit.)");
         nb::arg("out").none() = none,
         R"(Joins attention over disjoint sets of keys: (out, lse).
 
-outs: arrays [tokens, heads, dim]; lses: contiguous f32 [tokens, heads], natural logarithms. Raises
-Error where shapes do not agree.)");
+outs: arrays [tokens, heads, dim]; lses: contiguous f32 [tokens, heads], natural logarithms; where
+one is infinite, of either sign, its row of outs is not read. Raises Error where shapes do not
+agree.)");
 }
 
 }  // namespace folio::python

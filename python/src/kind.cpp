@@ -89,6 +89,34 @@ void make_kind(Kind* self, int32_t q_heads, std::optional<float> scale,
   new (self) Kind(options);
 }
 
+const char* name_of(Reproducible reproducible) {
+  switch (reproducible) {
+    case Reproducible::per_plan: return "plan";
+    case Reproducible::per_sequence: return "sequence";
+    case Reproducible::per_query: return "query";
+  }
+  return "";
+}
+
+/// The constructor's arguments.
+nb::dict state_of(const Kind& kind) {
+  const AttentionProblem& options = kind.options();
+  const Mask& mask = options.mask;
+  nb::dict state;
+  state["q_heads"] = options.q_heads;
+  if (options.scale != 0.0f) state["scale"] = options.scale;
+  state["softcap"] = options.softcap;
+  state["causal"] = mask.right == 0;
+  state["window"] = nb::make_tuple(mask.left, mask.right);
+  if (mask.chunk != 0) state["chunk"] = mask.chunk;
+  state["sink_tokens"] = mask.sink_tokens;
+  if (options.value_in_key) state["v_in_key"] = options.v_head_size;
+  state["reproducible"] = name_of(options.reproducible);
+  state["bf16_operands"] = options.bf16_operands;
+  state["int8_operands"] = options.int8_operands;
+  return state;
+}
+
 nb::object why_not(const CallOptions& call, const Kind& kind, const Pages& pages) {
   const char* reason = refuse(kind.problem(pages.planes(), call));
   return reason == nullptr ? nb::none() : nb::object(nb::str(reason));
@@ -157,7 +185,10 @@ int8_operands: with pages of i8, q may be rounded to 8 bits by row, and softmax 
     where that is faster: an element of q moves by 1/254 of the greatest of its row at the most, a
     weight by 1/510 of its tile's. Without effect where reproducible="query".
 
-Raises Error for numbers out of range; what no kernel serves is refused by the first call.)");
+Raises Error for numbers out of range; what no kernel serves is refused by the first call.)")
+      .def("__getstate__", &state_of)
+      .def("__setstate__",
+           [](nb::handle self, const nb::dict& state) { self.attr("__init__")(**state); });
   def_with_call_options(
       [&](const auto&... function) { m.def("why_not", function...); }, &why_not, nb::arg("kind"),
       nb::arg("pages"), nb::kw_only(),

@@ -23,6 +23,8 @@ class Kind {
   /// where the limits ask for it. Throws folio::Error.
   Attention attention(const Pages& pages, const CallOptions& call, const AttentionLimits& limits);
 
+  /// Without what planes and calls add.
+  [[nodiscard]] const AttentionProblem& options() const { return options_; }
   [[nodiscard]] int32_t q_heads() const { return options_.q_heads; }
   /// Elements of a head of the output over these planes.
   [[nodiscard]] int32_t v_head_size(const KVPlanes& planes) const {

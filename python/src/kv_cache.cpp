@@ -5,6 +5,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,8 @@ namespace {
 struct KVCache {
   std::vector<Pages> layers;
   int64_t bytes = 0;
+  nb::tuple arguments;  ///< of the constructor
+  std::shared_ptr<std::vector<Buffer>> buffers;
 };
 
 StorageOrder order_of(const std::string& order) {
@@ -61,10 +64,10 @@ std::vector<PagedKVView> allocate_planes(const KVShape& shape, int64_t num_pages
   return views;
 }
 
-void make_cache(KVCache* self, int32_t num_layers, int64_t num_pages, int32_t page_size,
-                int32_t kv_heads, int32_t head_size, std::optional<int32_t> v_head_size,
-                nb::handle dtype, nb::handle v_dtype, nb::handle scale_dtype,
-                std::optional<int32_t> granularity, bool latent, const std::string& order) {
+KVCache cache_of(int32_t num_layers, int64_t num_pages, int32_t page_size, int32_t kv_heads,
+                 int32_t head_size, std::optional<int32_t> v_head_size, nb::handle dtype,
+                 nb::handle v_dtype, nb::handle scale_dtype, std::optional<int32_t> granularity,
+                 bool latent, const std::string& order) {
   KVShape shape{.num_layers = num_layers,
                 .num_heads = kv_heads,
                 .head_size = head_size,
@@ -90,10 +93,55 @@ void make_cache(KVCache* self, int32_t num_layers, int64_t num_pages, int32_t pa
   } else if (v_head_size.has_value() || !v_dtype.is_none()) {
     refuse_argument("v_head_size, v_dtype: a latent cache has no plane for V");
   }
+  cache.arguments =
+      nb::make_tuple(num_layers, num_pages, page_size, kv_heads, head_size, v_head_size, dtype,
+                     v_dtype, scale_dtype, granularity, latent, order);
+  cache.buffers = buffers;
   auto memory = std::make_shared<Pages::Memory>();
   memory->buffers = std::move(buffers);
   for (size_t i = 0; i < keys.size(); ++i)
     cache.layers.emplace_back(KVPlanes{keys[i], values[i]}, memory, true);
+  return cache;
+}
+
+void make_cache(KVCache* self, int32_t num_layers, int64_t num_pages, int32_t page_size,
+                int32_t kv_heads, int32_t head_size, std::optional<int32_t> v_head_size,
+                nb::handle dtype, nb::handle v_dtype, nb::handle scale_dtype,
+                std::optional<int32_t> granularity, bool latent, const std::string& order) {
+  new (self) KVCache(cache_of(num_layers, num_pages, page_size, kv_heads, head_size, v_head_size,
+                              dtype, v_dtype, scale_dtype, granularity, latent, order));
+}
+
+/// The constructor's arguments, and the bytes of all planes.
+nb::tuple state_of(const KVCache& cache) {
+  nb::list contents;
+  for (const Buffer& buffer : *cache.buffers) {
+    const MemorySpan bytes = buffer.span();
+    contents.append(nb::bytes(bytes.data, static_cast<size_t>(bytes.bytes)));
+  }
+  return nb::make_tuple(cache.arguments, contents);
+}
+
+void set_state(KVCache* self, const nb::tuple& state) {
+  if (state.size() != 2) refuse_argument("KVCache: expected a state of 2, got {}", state.size());
+  const auto a = nb::cast<nb::tuple>(state[0]);
+  if (a.size() != 12) refuse_argument("KVCache: expected 12 arguments, got {}", a.size());
+  KVCache cache = cache_of(nb::cast<int32_t>(a[0]), nb::cast<int64_t>(a[1]),
+                           nb::cast<int32_t>(a[2]), nb::cast<int32_t>(a[3]),
+                           nb::cast<int32_t>(a[4]), nb::cast<std::optional<int32_t>>(a[5]), a[6],
+                           a[7], a[8], nb::cast<std::optional<int32_t>>(a[9]),
+                           nb::cast<bool>(a[10]), nb::cast<std::string>(a[11]));
+  const auto contents = nb::cast<nb::list>(state[1]);
+  if (contents.size() != cache.buffers->size())
+    refuse_argument("KVCache: expected a state of {} planes, got {}", cache.buffers->size(),
+                    contents.size());
+  for (size_t i = 0; i < contents.size(); ++i) {
+    const auto bytes = nb::cast<nb::bytes>(contents[i]);
+    const MemorySpan to = (*cache.buffers)[i].span();
+    if (static_cast<int64_t>(bytes.size()) != to.bytes)
+      refuse_argument("KVCache: expected a state of {} bytes, got {}", to.bytes, bytes.size());
+    if (to.bytes > 0) std::memcpy(to.data, bytes.data(), bytes.size());
+  }
   new (self) KVCache(std::move(cache));
 }
 
@@ -108,7 +156,9 @@ const Pages& layer_of(const KVCache& cache, int64_t layer) {
 }  // namespace
 
 void bind_kv_cache(nb::module_& m) {
-  nb::class_<KVCache>(m, "KVCache", "K and V of all layers in memory of its own: `cache[layer]`.")
+  nb::class_<KVCache>(m, "KVCache",
+                      "K and V of all layers in memory of its own: `cache[layer]`."
+                      " Copies and pickles hold copies of that memory.")
       .def(
           "__init__", &make_cache, nb::arg("num_layers"), nb::arg("num_pages"),
           nb::arg("page_size") = 16, nb::kw_only(), nb::arg("kv_heads"), nb::arg("head_size"),
@@ -127,6 +177,8 @@ latent: MLA, K alone. order: "HND" (head-major, read fastest) or "NHD" (token-ma
 Raises Error for sizes below 1 or beyond memory, and for dtypes that folio does not have.)")
       .def("__len__", [](const KVCache& c) { return c.layers.size(); })
       .def("__getitem__", &layer_of, nb::arg("layer"), nb::rv_policy::copy, "The Pages of a layer.")
+      .def("__getstate__", &state_of)
+      .def("__setstate__", &set_state, nb::arg("state"))
       .def_prop_ro("nbytes", [](const KVCache& c) { return c.bytes; })
       .def_prop_ro("num_pages",
                    [](const KVCache& c) { return c.layers.front().planes().key.num_pages; })

@@ -11,6 +11,7 @@
 
 #include "batch.h"
 #include "bindings.h"
+#include "copying.h"
 #include "errors.h"
 #include "executor.h"
 #include "folio/attention/plan.h"
@@ -76,4 +77,5 @@ NB_MODULE(_core, m) {
   bind_step(m);
   bind_copies(m);
   bind_pool(m);
+  refuse_copies(m);
 }

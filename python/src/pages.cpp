@@ -119,15 +119,18 @@ PagedKVView ragged_view(const Array& array) {
           {}};
 }
 
+/// One number for the whole plane.
+void add_number(PagedKVView& view, std::optional<float> number, Pages::Scales& memory) {
+  if (!number) return;
+  memory.number = std::make_unique<float>(*number);
+  view.scales = {memory.number.get(), DType::f32, view.head_size, 0, 0, 0, 0, nullptr};
+}
+
 void add_scales(PagedKVView& view, nb::handle given, const std::string& order, const char* name,
                 Pages::Scales& memory) {
   if (given.is_none()) return;
   double number = 0.0;
-  if (nb::try_cast(given, number)) {
-    memory.number = std::make_unique<float>(static_cast<float>(number));
-    view.scales = {memory.number.get(), DType::f32, view.head_size, 0, 0, 0, 0, nullptr};
-    return;
-  }
+  if (nb::try_cast(given, number)) return add_number(view, static_cast<float>(number), memory);
   memory.array = array_of(given, name);
   const Array& a = memory.array;
   const Axes axes = axes_of(order);
@@ -190,14 +193,19 @@ void make_pages(Pages* self, nb::handle key, nb::handle value, const std::string
   new (self) Pages(planes, std::move(memory), writable);
 }
 
-Pages ragged_pages(nb::handle key, nb::handle value) {
+Pages ragged_pages(nb::handle key, nb::handle value, std::optional<float> key_scales,
+                   std::optional<float> value_scales) {
   auto memory = std::make_shared<Pages::Memory>();
   memory->key = array_of(key, "key");
   KVPlanes planes{.key = ragged_view(memory->key), .value = {}};
+  add_number(planes.key, key_scales, memory->key_scales);
   if (!value.is_none()) {
     memory->value = array_of(value, "value");
     planes.value = ragged_view(memory->value);
     expect_equal_counts(planes);
+    add_number(planes.value, value_scales, memory->value_scales);
+  } else if (value_scales) {
+    refuse_argument("value_scales: given without value");
   }
   const bool writable = memory->key.is_writable && memory->value.is_writable;
   return {planes, std::move(memory), writable};
@@ -256,9 +264,12 @@ dtype, v_dtype: what the bytes are where the array cannot say it ("f8_e4m3" in u
 
 Raises Error for other shapes, strides and dtypes, and for arrays that are not on the CPU.)")
       .def_static("ragged", &ragged_pages, nb::arg("key"), nb::arg("value").none() = nb::none(),
+                  nb::kw_only(), nb::arg("key_scales") = nb::none(),
+                  nb::arg("value_scales") = nb::none(),
                   R"(Rows without pages: [rows, heads, dim].
 
-The entry of a sequence in the batch's table is its first row. Raises Error as Pages.)")
+The entry of a sequence in the batch's table is its first row. key_scales, value_scales: a number,
+for all rows. Raises Error as Pages.)")
       .def_prop_ro("num_pages", [](const Pages& p) { return p.planes().key.num_pages; })
       .def_prop_ro("page_size", [](const Pages& p) { return p.planes().key.page_size; })
       .def_prop_ro("kv_heads", [](const Pages& p) { return p.planes().key.num_heads; })
