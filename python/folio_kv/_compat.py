@@ -66,10 +66,21 @@ def index_tensor(function: str, parameter: str, value: object, length: int) -> t
     """`value` as an int32 tensor [length] on the CPU; a tensor of int32 is not copied."""
     if isinstance(value, torch.Tensor):
         check_tensor(function, parameter, value, [length])
-        if value.dtype not in (torch.int32, torch.int64):
-            raise wrong(function, parameter, "int32 or int64", value.dtype)
-        return value.to(torch.int32)
+        return as_int32(function, parameter, value)
     raise wrong(function, parameter, f"an integer tensor [{length}]", type(value))
+
+
+def as_int32(function: str, parameter: str, value: torch.Tensor) -> torch.Tensor:
+    """int32, which is not copied, or int64, whose values must fit, of any shape."""
+    if value.dtype not in (torch.int32, torch.int64):
+        raise wrong(function, parameter, "int32 or int64", value.dtype)
+    if value.dtype == torch.int32:
+        return value
+    beyond = (value < -(2**31)) | (value >= 2**31)
+    if bool(beyond.any()):
+        came = int(value[beyond][0])
+        raise wrong(function, parameter, "integers that fit 32 bits", came)
+    return value.to(torch.int32)
 
 
 def offsets_tensor(function: str, parameter: str, value: object) -> torch.Tensor:
@@ -90,6 +101,7 @@ def kind(
     window: tuple[int, int] | None = None,
     causal: bool = True,
     reproducible: str = "plan",
+    v_in_key: int | None = None,
 ) -> Kind:
     """One Kind for each set of parameters, so that the kernels it has chosen are chosen once."""
     return Kind(
@@ -99,4 +111,5 @@ def kind(
         window=window,
         causal=causal,
         reproducible=reproducible,
+        v_in_key=v_in_key,
     )

@@ -19,8 +19,8 @@ Caches are [pages, slots, kv_heads, dim], or [pages, kv_heads, slots, dim] with 
 value_cache is a latent cache, whose V is the first v_in_key columns of K. query_offsets
 [batch + 1], context_lengths [batch] and table [batch, columns] are int32 (as folio_kv.Batch),
 positions [tokens] int32, slots [tokens] and copies [n, 3] int64, cos_sin [rows, dims] f32.
-window_left and window_right are those of folio_kv.Kind (-1: unlimited), and window_right counts
-only where causal is False; 0 means off in softcap, chunk and v_in_key. The rotation turns k in
+window_left and window_right are those of folio_kv.Kind (-1: unlimited), window_right above 0 only where
+causal is False; 0 means off in softcap, chunk and v_in_key. The rotation turns k in
 append, q and k in step.
 
 No operator has a derivative: inputs that require a gradient are refused outside torch.no_grad().
@@ -115,6 +115,8 @@ def _kind(
     v_in_key: int,
     reproducible: str,
 ) -> Kind:
+    if causal and window_right > 0:
+        raise Error(f"window_right: expected 0 or -1 where causal, got {window_right}")
     right = 0 if causal else window_right
     return Kind(
         q_heads,
@@ -129,7 +131,9 @@ def _kind(
     )
 
 
-def _pages(key, value, order, key_scales, value_scales) -> Pages:
+def _pages(name, key, value, order, key_scales, value_scales, is_latent) -> Pages:
+    if value is None and not is_latent:
+        raise Error(f"{name}: value_cache: expected a cache unless rows are latent, got None")
     return Pages(key, value, order=order, key_scales=key_scales, value_scales=value_scales)
 
 
@@ -154,7 +158,7 @@ def _append_op(
 ):  # fmt: skip
     _append(
         _steps.get(query_offsets, context_lengths, table),
-        _pages(key_cache, value_cache, order, key_scales, value_scales),
+        _pages("append", key_cache, value_cache, order, key_scales, value_scales, v is None),
         k,
         v,
         slots=slots,
@@ -171,7 +175,7 @@ def _attend_op(
     order="NHD", lse=None,
 ):  # fmt: skip
     step = _steps.get(query_offsets, context_lengths, table)
-    pages = _pages(key_cache, value_cache, order, key_scales, value_scales)
+    pages = _pages("attend", key_cache, value_cache, order, key_scales, value_scales, v_in_key > 0)
     kind = _kind(
         q.shape[1], scale, softcap, window_left, window_right, chunk, sink_tokens, causal,
         v_in_key, reproducible,
@@ -194,7 +198,7 @@ def _step_op(
     key_scales=None, value_scales=None, order="NHD",
 ):  # fmt: skip
     step = _steps.get(query_offsets, context_lengths, table)
-    pages = _pages(key_cache, value_cache, order, key_scales, value_scales)
+    pages = _pages("step", key_cache, value_cache, order, key_scales, value_scales, v_in_key > 0)
     kind = _kind(
         q.shape[1], scale, softcap, window_left, window_right, chunk, sink_tokens, causal,
         v_in_key, reproducible,
@@ -229,11 +233,18 @@ def _rotate_op(
 
 
 def _merge_op(outs, lses):
+    if not outs:
+        raise Error("merge: outs: expected at least one, got none")
     return _merge(outs, lses, out=torch.empty(outs[0].shape, dtype=outs[0].dtype))
 
 
 def _copy_pages_op(key_caches, value_caches, copies):
-    pages = [Pages(key, value) for key, value in zip(key_caches, value_caches, strict=True)]
+    if len(key_caches) != len(value_caches):
+        raise Error(
+            f"copy_pages: value_caches: expected {len(key_caches)}, as key_caches, "
+            f"got {len(value_caches)}"
+        )
+    pages = [Pages(key, value) for key, value in zip(key_caches, value_caches)]
     _copy_pages(pages, pages, copies)
 
 

@@ -29,10 +29,12 @@ from .call import (
     Window,
     check_longest,
     dense_lse,
+    dense_pages,
     even_offsets,
     pages_in_order,
     prepare,
     refuse_dropout,
+    window_of,
 )
 
 __all__ = [
@@ -85,12 +87,13 @@ def flash_attn_func(
         batch,
         softmax_scale=softmax_scale,
         causal=causal,
-        window_size=window_size,
+        window=window_of(name, window_size),
         softcap=softcap,
         alibi_slopes=alibi_slopes,
         s_aux=s_aux,
     )
-    out, lse = call.run(rows, Pages(k, v), q.reshape(-1, *q.shape[2:]), return_attn_probs)
+    q_rows = q.reshape(-1, *q.shape[2:])
+    out, lse = call.run(rows, dense_pages(k, v), q_rows, return_attn_probs)
     out = out.view(batch, new, *out.shape[1:])
     return (out, dense_lse(lse, batch), _no_probabilities(q)) if return_attn_probs else out
 
@@ -152,7 +155,7 @@ def flash_attn_varlen_func(
         len(lengths),
         softmax_scale=softmax_scale,
         causal=causal,
-        window_size=window_size,
+        window=window_of(name, window_size),
         softcap=softcap,
         alibi_slopes=alibi_slopes,
         s_aux=s_aux,
@@ -221,7 +224,7 @@ def flash_attn_with_kvcache(
         batch,
         softmax_scale=softmax_scale,
         causal=causal,
-        window_size=window_size,
+        window=window_of(name, window_size),
         softcap=softcap,
         alibi_slopes=alibi_slopes,
         s_aux=s_aux,
@@ -230,7 +233,7 @@ def flash_attn_with_kvcache(
     rotary = Rotary.of(name, rotary_cos, rotary_sin, rotary_interleaved, has_new=k is not None)
     q_rows = q.reshape(-1, *q.shape[2:])
     if rotary is not None:
-        advances = causal or tuple(window_size) != (-1, -1)
+        advances = causal or window_of(name, window_size) != (-1, -1)
         q_rows = rotate(None, q_rows, rope=rotary.rope(before, new, advances))
     if k is not None:
         append(

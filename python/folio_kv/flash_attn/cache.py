@@ -9,7 +9,7 @@ import torch
 
 from .. import Pages, Rope
 from .._compat import check_tensor, index_tensor, refuse, wrong
-from .call import pages_in_order
+from .call import dense_pages, pages_in_order
 
 
 class Cache:
@@ -46,12 +46,13 @@ class Cache:
             self.room *= block_table.shape[1]
             return
         of_sequence = self._sequences(batch_idx, key.shape[0])
-        if leftpad is None:
-            self.pages, self.table = Pages(key, value), of_sequence
+        if leftpad is not None:
+            self.leftpad = index_tensor(function, "cache_leftpad", leftpad, batch)
+            if bool((self.leftpad < 0).any()):
+                raise wrong(function, "cache_leftpad", "0 or more", self.leftpad.tolist())
+        if leftpad is None or self.room == 0:
+            self.pages, self.table = dense_pages(key, value), of_sequence
             return
-        self.leftpad = index_tensor(function, "cache_leftpad", leftpad, batch)
-        if bool((self.leftpad < 0).any()):
-            raise wrong(function, "cache_leftpad", "0 or more", self.leftpad.tolist())
         key_rows, apart = self._as_rows("k_cache", key)
         value_rows, value_apart = self._as_rows("v_cache", value)
         if apart != value_apart:

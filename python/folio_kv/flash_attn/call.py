@@ -11,7 +11,7 @@ import torch
 from .. import Kind, Pages, Step
 from .._compat import check_tensor, kind, refuse, wrong
 
-Window = tuple[int, int]
+Window = tuple[int | None, int | None]
 
 
 @dataclasses.dataclass
@@ -72,7 +72,7 @@ def prepare(
     *,
     softmax_scale: float | None,
     causal: bool,
-    window_size: Window,
+    window: tuple[int, int],
     softcap: float,
     alibi_slopes: torch.Tensor | None,
     s_aux: torch.Tensor | None,
@@ -80,11 +80,9 @@ def prepare(
 ) -> Call:
     """Checks what all functions take; q's dimension -2 is its heads."""
     heads = q.shape[-2]
-    if len(window_size) != 2 or min(window_size) < -1:
-        raise wrong(function, "window_size", "(left, right), each -1 or more", window_size)
     if softcap < 0:
         raise wrong(function, "softcap", "0 (off) or more", softcap)
-    left, right = (int(side) for side in window_size)
+    left, right = window
     if causal:
         right = 0
     chosen = kind(
@@ -108,6 +106,14 @@ def prepare(
     return Call(function, chosen, slopes, sinks)
 
 
+def window_of(function: str, window_size: Window) -> tuple[int, int]:
+    """(left, right) keys beside a query's own; None, as -1, is without bound."""
+    sides = tuple(-1 if side is None else int(side) for side in window_size)
+    if len(sides) != 2 or min(sides) < -1:
+        raise wrong(function, "window_size", "(left, right), each -1 or more or None", window_size)
+    return sides
+
+
 def refuse_dropout(function: str, dropout_p: float) -> None:
     if dropout_p != 0.0:
         raise refuse(function, "dropout_p", dropout_p, "folio serves inference; expected 0.0")
@@ -129,6 +135,11 @@ def even_offsets(batch: int, each: int) -> list[int]:
 def pages_in_order(batch: int) -> torch.Tensor:
     """[batch, 1] int32: the table of a dense cache, whose page b is sequence b. Not for writing."""
     return torch.arange(batch, dtype=torch.int32).unsqueeze(1)
+
+
+def dense_pages(k: torch.Tensor, v: torch.Tensor) -> Pages:
+    """Of k, v [batch, seqlen, nheads_k, dim], a page for each sequence; no rows where seqlen is 0."""
+    return Pages(k, v) if k.shape[1] else Pages.ragged(k.flatten(0, 1), v.flatten(0, 1))
 
 
 def dense_lse(lse: torch.Tensor, batch: int) -> torch.Tensor:

@@ -26,6 +26,9 @@ long enough, positions inside a sequence's pages.
 
 from .cascade import merge_state, merge_state_in_place, merge_states
 from .decode import BatchDecodeWithPagedKVCacheWrapper
+from .mixed import BatchAttention, BatchAttentionWithAttentionSinkWrapper
+from .mla import BatchMLAPagedAttentionWrapper
+from .multi_level import MultiLevelCascadeAttentionWrapper
 from .page import (
     append_paged_kv_cache,
     append_paged_mla_kv_cache,
@@ -33,12 +36,17 @@ from .page import (
     get_seq_lens,
 )
 from .prefill import BatchPrefillWithPagedKVCacheWrapper, BatchPrefillWithRaggedKVCacheWrapper
+from .quantization import packbits, segment_packbits
 from .single import single_decode_with_kv_cache, single_prefill_with_kv_cache
 
 __all__ = [
+    "BatchAttention",
+    "BatchAttentionWithAttentionSinkWrapper",
     "BatchDecodeWithPagedKVCacheWrapper",
+    "BatchMLAPagedAttentionWrapper",
     "BatchPrefillWithPagedKVCacheWrapper",
     "BatchPrefillWithRaggedKVCacheWrapper",
+    "MultiLevelCascadeAttentionWrapper",
     "append_paged_kv_cache",
     "append_paged_mla_kv_cache",
     "get_batch_indices_positions",
@@ -46,6 +54,8 @@ __all__ = [
     "merge_state",
     "merge_state_in_place",
     "merge_states",
+    "packbits",
+    "segment_packbits",
     "single_decode_with_kv_cache",
     "single_prefill_with_kv_cache",
 ]

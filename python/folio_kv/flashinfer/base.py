@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from .. import Step
-from .._compat import check_tensor, index_tensor, offsets_tensor, refuse, wrong
-from .page import check_layout, get_seq_lens
+from .._compat import as_int32, check_tensor, index_tensor, offsets_tensor, refuse, wrong
+from .page import check_last_page_len, check_layout, get_seq_lens
 from .planned import Options, Planned, dtype_of
 
 _HINTS_OF_KERNELS = ("auto", "fa2", "fa3")
@@ -53,6 +53,32 @@ class Wrapper:
 
     def end_forward(self) -> None:
         """Has no effect, as in FlashInfer."""
+
+    def _set_options(
+        self,
+        function: str,
+        *,
+        causal: bool | None = None,
+        pos_encoding_mode: str,
+        window_left: int,
+        logits_soft_cap: float | None,
+        sm_scale: float | None,
+    ) -> None:
+        """The names before plan and run took what attention is anew: it stays so from then on."""
+        planned = self._plan_of(function)
+        of = planned.options
+        options = options_of(
+            of.function,
+            (of.q_heads, of.kv_heads, of.head_dim, of.v_head_dim),
+            (of.q_dtype, of.kv_dtype, of.out_dtype),
+            causal=of.causal if causal is None else causal and planned.bias is None,
+            pos_encoding_mode=pos_encoding_mode,
+            window_left=window_left,
+            logits_soft_cap=logits_soft_cap,
+            sm_scale=sm_scale,
+            same_bits=of.reproducible == "sequence",
+        )
+        self._planned = dataclasses.replace(planned, options=options)
 
     def _plan_of(self, function: str) -> Planned:
         if self._planned is None:
@@ -128,13 +154,10 @@ def paged_table(
     batch = first_page.numel() - 1
     last = index_tensor(function, f"{prefix}last_page_len", last_page_len, batch)
     pages = first_page.diff()
-    is_wrong = (pages > 0) & ((last < 1) | (last > page_size))
-    if bool(is_wrong.any()):
-        expected = f"1 to page_size={page_size} where there are pages"
-        raise wrong(function, f"{prefix}last_page_len", expected, last[is_wrong].tolist())
+    check_last_page_len(function, f"{prefix}last_page_len", last, pages, page_size)
     contexts = torch.where(pages > 0, get_seq_lens(first_page, last, page_size), 0)
     if seq_lens is not None:
-        contexts = index_tensor(function, "seq_lens", seq_lens.flatten().to(torch.int64), batch)
+        contexts = index_tensor(function, "seq_lens", seq_lens.flatten(), batch)
     needed = torch.div(contexts + page_size - 1, page_size, rounding_mode="floor")
     if block_tables is not None:
         check_tensor(function, "block_tables", block_tables, [batch, "blocks"])
@@ -142,13 +165,38 @@ def paged_table(
             raise wrong(
                 function, "block_tables", f"{int(needed.max())} columns", list(block_tables.shape)
             )
-        return PagedTable(contexts.to(torch.int32), block_tables.to(torch.int32), None)
+        blocks = as_int32(function, "block_tables", block_tables)
+        return PagedTable(contexts.to(torch.int32), blocks, None)
     table = index_tensor(function, f"{prefix}indices", indices, indices.numel())
     if int(first_page[-1]) > table.numel():
         raise wrong(function, f"{prefix}indices", f"{int(first_page[-1])} pages", table.numel())
     if bool((needed > pages).any()):
         raise wrong(function, "seq_lens", "lengths that the pages hold", contexts.tolist())
     return PagedTable(contexts.to(torch.int32), table, first_page[:-1])
+
+
+def lengths_table(
+    function: str,
+    qo_indptr: torch.Tensor,
+    kv_indptr: torch.Tensor,
+    kv_indices: torch.Tensor,
+    kv_len_arr: torch.Tensor,
+    page_size: int,
+) -> tuple[torch.Tensor, PagedTable]:
+    """The rows of the queries [batch + 1], and the table of wrappers that are told lengths."""
+    offsets = offsets_tensor(function, "qo_indptr", qo_indptr)
+    first_page = offsets_tensor(function, "kv_indptr", kv_indptr)
+    batch = first_page.numel() - 1
+    if offsets.numel() != batch + 1:
+        raise wrong(function, "qo_indptr", f"[{batch + 1}]", list(offsets.shape))
+    contexts = index_tensor(function, "kv_len_arr", kv_len_arr, batch)
+    table = index_tensor(function, "kv_indices", kv_indices, kv_indices.numel())
+    if int(first_page[-1]) > table.numel():
+        raise wrong(function, "kv_indices", f"{int(first_page[-1])} pages", table.numel())
+    room = first_page.diff() * page_size
+    if bool(((contexts < 0) | (contexts > room)).any()):
+        raise wrong(function, "kv_len_arr", f"lengths up to {room.tolist()}", contexts.tolist())
+    return offsets, PagedTable(contexts, table, first_page[:-1])
 
 
 def refuse_given(function: str, reason: str, **parameters: object) -> None:

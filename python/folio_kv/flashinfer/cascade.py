@@ -19,7 +19,8 @@ def merge_state(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """v [tokens, heads, dim] and s [tokens, heads] (base 2) of the keys of a and b together.
 
-    Where s_a or s_b is -inf its v is not read. Returns new tensors, v in v_a's dtype, s in f32.
+    Where s_a or s_b is -inf, or +inf, as flash-attn 2 says of a query that sees no key, its v is not
+    read. Returns new tensors, v in v_a's dtype, s in f32.
     """
     name = "merge_state"
     _check_state(name, ("v_a", v_a), ("s_a", s_a), v_a.shape)
@@ -31,6 +32,9 @@ def merge_states(v: torch.Tensor, s: torch.Tensor) -> tuple[torch.Tensor, torch.
     """Of v [tokens, states, heads, dim] and s [tokens, states, heads]: all states of each token."""
     check_tensor("merge_states", "v", v, ["tokens", "states", "heads", "dim"])
     check_tensor("merge_states", "s", s, list(v.shape[:3]))
+    if v.shape[1] == 0:  # nobody has seen a key
+        tokens, _, heads, dim = v.shape
+        return v.new_zeros(tokens, heads, dim), torch.full((tokens, heads), -math.inf)
     return _merged(list(v.unbind(1)), list(s.unbind(1)))
 
 

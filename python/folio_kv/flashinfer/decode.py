@@ -156,3 +156,39 @@ class BatchDecodeWithPagedKVCacheWrapper(Wrapper):
 
     def run_return_lse(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
         return self.run(*args, return_lse=True, **kwargs)
+
+    def forward(
+        self,
+        q: torch.Tensor,
+        paged_kv_cache: Cache,
+        pos_encoding_mode: str = "NONE",
+        q_scale: float | None = None,
+        k_scale: float | None = None,
+        v_scale: float | None = None,
+        window_left: int = -1,
+        logits_soft_cap: float | None = None,
+        sm_scale: float | None = None,
+        rope_scale: float | None = None,
+        rope_theta: float | None = None,
+        *,
+        return_lse: bool = False,
+    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+        """The older name of run: what attention is replaces what plan was told."""
+        self._set_options(
+            "BatchDecodeWithPagedKVCacheWrapper.forward",
+            pos_encoding_mode=pos_encoding_mode,
+            window_left=window_left,
+            logits_soft_cap=logits_soft_cap,
+            sm_scale=sm_scale,
+        )
+        return self.run(
+            q,
+            paged_kv_cache,
+            q_scale=q_scale,
+            k_scale=k_scale,
+            v_scale=v_scale,
+            return_lse=return_lse,
+        )
+
+    def forward_return_lse(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.forward(*args, return_lse=True, **kwargs)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 
 from .. import Pages, append
-from .._compat import check_tensor, index_tensor, wrong
+from .._compat import check_tensor, index_tensor, offsets_tensor, wrong
 
 Cache = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 
@@ -28,14 +28,17 @@ def get_batch_indices_positions(
     """
     name = "get_batch_indices_positions"
     batch = append_indptr.numel() - 1
-    offsets = index_tensor(name, "append_indptr", append_indptr, batch + 1)
+    offsets = offsets_tensor(name, "append_indptr", append_indptr)
     lengths = index_tensor(name, "seq_lens", seq_lens, batch)
     tokens = int(offsets[-1])
     if tokens > nnz:
         raise wrong(name, "nnz", f"append_indptr's {tokens} tokens or more", nnz)
     batch_indices = torch.full((nnz,), -1, dtype=torch.int32)
     positions = torch.zeros(nnz, dtype=torch.int32)
-    owners = torch.repeat_interleave(torch.arange(batch), offsets.diff().to(torch.int64))
+    new = offsets.diff()
+    if bool((lengths < new).any()):
+        raise wrong(name, "seq_lens", f"the new tokens {new.tolist()} or more", lengths.tolist())
+    owners = torch.repeat_interleave(torch.arange(batch), new.to(torch.int64))
     batch_indices[:tokens] = owners.to(torch.int32)
     first = lengths - offsets[1:]
     positions[:tokens] = torch.arange(tokens, dtype=torch.int32) + first[owners]
@@ -115,6 +118,16 @@ def unpack_cache(
     return cache[0], cache[1]
 
 
+def check_last_page_len(
+    function: str, parameter: str, last: torch.Tensor, pages: torch.Tensor, page_size: int
+) -> None:
+    """last, pages [batch]: of each sequence, the tokens in its last page, and its pages."""
+    is_wrong = (pages > 0) & ((last < 1) | (last > page_size))
+    if bool(is_wrong.any()):
+        expected = f"1 to page_size={page_size} where there are pages"
+        raise wrong(function, parameter, expected, last[is_wrong].tolist())
+
+
 def check_layout(function: str, layout: str) -> None:
     if layout not in ("NHD", "HND"):
         raise wrong(function, "kv_layout", '"NHD" or "HND"', layout)
@@ -131,8 +144,14 @@ def _slots(
 ) -> torch.Tensor:
     """[nnz] int64 page * page_size + offset; negative for padding."""
     batch = last_page_len.numel()
-    first_page = index_tensor(function, "kv_indptr", indptr, batch + 1).to(torch.int64)
+    last = index_tensor(function, "kv_last_page_len", last_page_len, batch)
+    first_page = offsets_tensor(function, "kv_indptr", indptr).to(torch.int64)
+    if first_page.numel() != batch + 1:
+        raise wrong(function, "kv_indptr", f"[{batch + 1}]", list(indptr.shape))
     table = index_tensor(function, "kv_indices", indices, indices.numel()).to(torch.int64)
+    if int(first_page[-1]) > table.numel():
+        raise wrong(function, "kv_indices", f"{int(first_page[-1])} pages", table.numel())
+    check_last_page_len(function, "kv_last_page_len", last, first_page.diff(), page_size)
     owners = index_tensor(function, "batch_indices", batch_indices, batch_indices.numel())
     places = index_tensor(function, "positions", positions, batch_indices.numel())
     owners, places = owners.to(torch.int64), places.to(torch.int64)

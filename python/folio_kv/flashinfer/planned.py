@@ -114,7 +114,7 @@ class Planned:
         self._check_dtypes(function, q, key)
         factor, v_factor, scales = self._scales(function, q_scale, k_scale, v_scale, key.dtype)
         if self.page_size is None:
-            pages = Pages.ragged(key, value)
+            pages = Pages.ragged(key, value, **scales)
         else:
             pages = Pages(key, value, order=layout, **scales)
         self._check_pages(function, pages)

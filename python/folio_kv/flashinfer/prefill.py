@@ -177,6 +177,37 @@ class BatchPrefillWithPagedKVCacheWrapper(Wrapper):
     def run_return_lse(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
         return self.run(*args, return_lse=True, **kwargs)
 
+    def forward(
+        self,
+        q: torch.Tensor,
+        paged_kv_cache: Cache,
+        causal: bool = False,
+        pos_encoding_mode: str = "NONE",
+        use_fp16_qk_reduction: bool = False,
+        k_scale: float | torch.Tensor | None = None,
+        v_scale: float | torch.Tensor | None = None,
+        window_left: int = -1,
+        logits_soft_cap: float | None = None,
+        sm_scale: float | None = None,
+        rope_scale: float | None = None,
+        rope_theta: float | None = None,
+        *,
+        return_lse: bool = False,
+    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+        """The older name of run: what attention is replaces what plan was told."""
+        self._set_options(
+            "BatchPrefillWithPagedKVCacheWrapper.forward",
+            causal=causal,
+            pos_encoding_mode=pos_encoding_mode,
+            window_left=window_left,
+            logits_soft_cap=logits_soft_cap,
+            sm_scale=sm_scale,
+        )
+        return self.run(q, paged_kv_cache, k_scale=k_scale, v_scale=v_scale, return_lse=return_lse)
+
+    def forward_return_lse(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.forward(*args, return_lse=True, **kwargs)
+
 
 class BatchPrefillWithRaggedKVCacheWrapper(Wrapper):
     """Attention of each sequence's queries over its rows of k and v [kv_indptr[-1], heads, dim]."""
@@ -296,3 +327,33 @@ class BatchPrefillWithRaggedKVCacheWrapper(Wrapper):
 
     def run_return_lse(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
         return self.run(*args, return_lse=True, **kwargs)
+
+    def forward(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        causal: bool = False,
+        pos_encoding_mode: str = "NONE",
+        use_fp16_qk_reduction: bool = False,
+        window_left: int = -1,
+        logits_soft_cap: float | None = None,
+        sm_scale: float | None = None,
+        rope_scale: float | None = None,
+        rope_theta: float | None = None,
+        *,
+        return_lse: bool = False,
+    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+        """The older name of run: what attention is replaces what plan was told."""
+        self._set_options(
+            "BatchPrefillWithRaggedKVCacheWrapper.forward",
+            causal=causal,
+            pos_encoding_mode=pos_encoding_mode,
+            window_left=window_left,
+            logits_soft_cap=logits_soft_cap,
+            sm_scale=sm_scale,
+        )
+        return self.run(q, k, v, return_lse=return_lse)
+
+    def forward_return_lse(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.forward(*args, return_lse=True, **kwargs)

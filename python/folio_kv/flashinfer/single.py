@@ -69,6 +69,9 @@ def single_prefill_with_kv_cache(
     rope_theta: float | None = None,
     backend: str = "auto",
     return_lse: bool = False,
+    *,
+    k_scale: float | torch.Tensor | None = None,
+    v_scale: float | torch.Tensor | None = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """q [qo_len, num_qo_heads, head_dim] over k, v [kv_len, num_kv_heads, head_dim], or HND.
 
@@ -85,7 +88,7 @@ def single_prefill_with_kv_cache(
         k,
         v,
         kv_layout,
-        {"return_lse": return_lse},
+        {"k_scale": k_scale, "v_scale": v_scale, "return_lse": return_lse},
         backend=backend,
         causal=causal,
         custom_mask=custom_mask,

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every argument of folio_kv.flash_attn, folio_kv.flashinfer and torch.ops.folio_kv is used, or
+refused by its name, or a hint that is listed here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import arguments_flash_attn
+import arguments_flashinfer
+import arguments_torch_ops
+import pytest
+import torch
+from arguments import Walk, same, to_write, walks
+
+import folio_kv.flash_attn as flash_attn
+import folio_kv.flashinfer as flashinfer
+import folio_kv.torch_ops
+from folio_kv import Unsupported
+
+CASES = arguments_flash_attn.CASES + arguments_flashinfer.CASES + arguments_torch_ops.CASES
+
+
+@pytest.mark.parametrize("walk", CASES, ids=lambda walk: walk.name)
+def test_all_parameters_are_walked(walk: Walk) -> None:
+    walk.check_complete()
+
+
+@pytest.mark.parametrize("walk, parameter", walks(CASES))
+def test_an_argument_is_used_or_refused(walk: Walk, parameter: str) -> None:
+    walk.check(parameter)
+
+
+@pytest.mark.parametrize("walk", CASES, ids=lambda walk: walk.name)
+def test_a_call_repeats_itself(walk: Walk) -> None:
+    """What differs differs by the argument."""
+    assert same(walk.call(**walk.make()), walk.call(**walk.make()))
+
+
+def test_no_name_is_left_out() -> None:
+    names = {case.name.split(".")[0] for case in CASES}
+    faces = {*flash_attn.__all__, *flashinfer.__all__, *folio_kv.torch_ops._SCHEMAS}
+    assert names == faces
+
+
+def _ignores(x: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
+    return x + 0.0
+
+
+def _refuses_without_a_name(x: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
+    if scale != 1.0:
+        raise Unsupported("not that one")
+    return x + 0.0
+
+
+def _leaves_out(x: torch.Tensor, scale: torch.Tensor | None = None) -> torch.Tensor:
+    return x + 0.0
+
+
+@pytest.mark.parametrize(
+    "function, change",
+    [(_ignores, 2.0), (_refuses_without_a_name, 2.0), (_leaves_out, lambda _: to_write(2))],
+)
+def test_the_walk_finds_what_is_ignored(function: Callable, change: Any) -> None:
+    parameters = list(inspect.signature(function).parameters)
+    walk = Walk(
+        "planted",
+        parameters,
+        lambda: {"x": torch.ones(2)},
+        lambda **values: [function(**values)],
+        {"x": lambda x: x * 2, "scale": change},
+        {},
+    )
+    walk.check("x")
+    with pytest.raises(AssertionError):
+        walk.check("scale")
+    with pytest.raises(AssertionError):
+        Walk("planted", parameters, walk.make, walk.call, {"x": 1}, {}).check_complete()
