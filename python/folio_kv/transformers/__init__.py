@@ -12,21 +12,34 @@
 
 `register` adds the attention function under the names "folio_flash" and "folio". `FolioCache` keeps
 keys and values in pages, also quantised. `report` says which layers run on folio, and why not the
-others: those run the model's own attention.
+others: those run the model's own attention. `capabilities` says what of this the installed
+transformers can have.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from .hooks import NAMES, TESTED, register
+from ..errors import Unsupported
+from .hooks import CACHE, NAMES, TESTED, capabilities, refused, register
 from .reporting import LayerReport, Report, report
 
-__all__ = ["NAMES", "TESTED", "FolioCache", "LayerReport", "Report", "register", "report"]
+__all__ = [
+    "NAMES",
+    "TESTED",
+    "FolioCache",
+    "LayerReport",
+    "Report",
+    "capabilities",
+    "register",
+    "report",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name == "FolioCache":
+        if why := refused(CACHE):
+            raise Unsupported(why)
         from .cache import FolioCache
 
         return FolioCache

@@ -16,9 +16,12 @@ import torch
 
 import folio_kv
 
+from .._compat import offsets_tensor
+from ..flash_attn.call import check_longest
 from . import latent, reporting
-from .continuous import attend_paged, in_generation_loop
+from .continuous import attend_paged, is_batch, mask_of_batch, paged_update
 from .described import Described
+from .masks import MaskTensor, Pattern, Sight
 from .problem import Ask, NotServed, as_tokens, is_causal, kind_of, refusal, stock_attention
 from .rows import CachedRows
 
@@ -43,21 +46,19 @@ def attention(
     """
     if hasattr(module, "expand_kv"):
         latent.patch(module)
-    if cache is None and in_generation_loop():
-        raise NotImplementedError(
-            f"continuous batching: {type(module).__name__} does not hand transformers' paged cache "
-            "to its attention"
-        )
+    paged = paged_update(module, key, value, attention_mask, cache, options)
+    if paged is None and attention_mask is not None and is_batch(options):
+        attention_mask = mask_of_batch(query, attention_mask, options)
     try:
-        if cache is not None:
-            out = attend_paged(module, query, key, value, cache, options)
+        if paged is not None:
+            out = attend_paged(paged, query, options)
         else:
             out = _attend(module, query, key, value, attention_mask, options)
         reporting.served(module)
         return out, None
     except NotServed as reason:
         reporting.not_served(module, str(reason))
-    return _stock(module, query, key, value, attention_mask, cache, options)
+    return _stock(module, query, key, value, attention_mask, paged, options)
 
 
 def _attend(
@@ -65,8 +66,12 @@ def _attend(
 ) -> torch.Tensor:
     if isinstance(query, Described):
         query = query.dense()
-    if options.get("cu_seq_lens_q") is not None and mask is None:
-        return _packed(module, query, key, value, options)
+    if _is_packed(options):
+        if mask is None:
+            return _packed(module, query, key, value, None, options)
+        if isinstance(mask, MaskTensor) and mask.pattern is not None:
+            return _packed(module, query, key, value, mask.pattern, options)
+        mask = _joined(mask, _mask_of_packed(query, key.shape[2], options, Pattern(right=-1)))
     if isinstance(key, CachedRows) and mask is not None and mask.shape[-1] < key.shape[2]:
         raise folio_kv.Error(
             f"attention_mask: expected at least {key.shape[2]} keys, as the cache has, "
@@ -113,8 +118,8 @@ def _over_pages(ask: Ask, kind: Any, query: torch.Tensor, key: CachedRows) -> to
     pages, rows = layer.planes.pages, query if query.dim() == 3 else as_tokens(query)
     if layer.pending is not None and layer.pending[0].shape[2] != ask.queries:
         layer.flush()  # cross attention: other new keys than queries
-    new = layer.take_pending() if length == layer.length else None
-    step = layer.owner.step(length - ask.queries, ask.queries, ask.sight)
+    new = layer.take_pending() if length == layer.held else None
+    step = layer.step(length - ask.queries, ask.queries, ask.sight)
     if new is None:
         return step.attend(kind, pages, rows, bias=ask.bias, sinks=ask.sinks)
     return step(kind, pages, rows, *new, bias=ask.bias, sinks=ask.sinks)
@@ -183,15 +188,57 @@ def _dense(ask: Ask, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
     return out.unflatten(0, (ask.batch, ask.queries))
 
 
-def _packed(module: Any, query: Any, key: Any, value: Any, options: dict[str, Any]) -> torch.Tensor:
-    """Sequences side by side in one row of the batch, as flash attention's variable-length form
-    gives them.
-    """
-    lengths = options["cu_seq_lens_q"], options["cu_seq_lens_k"]
+OF_PACKED = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
+
+
+def _is_packed(options: dict[str, Any]) -> bool:
+    return any(options.get(name) is not None for name in OF_PACKED)
+
+
+def _ends_of_packed(query: Any, keys: int, options: dict[str, Any]) -> list[torch.Tensor]:
+    """cu_seq_lens_q and cu_seq_lens_k, [sequences + 1] int32 each, checked."""
+    found = []
+    for role, rows in ("q", query.shape[2]), ("k", keys):
+        name = f"cu_seq_lens_{role}"
+        given = options.get(name)
+        if given is None:
+            came = [other for other in OF_PACKED if options.get(other) is not None]
+            raise folio_kv.Error(f"{name}: expected with {', '.join(came)}, got None")
+        ends = offsets_tensor("attention", name, given.to("cpu"))
+        if int(ends[-1]) != rows:
+            raise folio_kv.Error(f"{name}: expected to end with {rows}, got {int(ends[-1])}")
+        check_longest(
+            "attention",
+            f"max_length_{role}",
+            options.get(f"max_length_{role}"),
+            ends.diff().tolist(),
+        )
+        found.append(ends)
+    if found[0].numel() != found[1].numel():
+        raise folio_kv.Error(
+            f"cu_seq_lens_k: expected {found[0].numel()} numbers, as cu_seq_lens_q has, "
+            f"got {found[1].numel()}"
+        )
     if query.shape[0] != 1:
-        raise NotServed(f"cu_seq_lens_q with a batch of {query.shape[0]}")
-    offsets, starts = (x.to("cpu", torch.int32) for x in lengths)
+        raise folio_kv.Error(f"cu_seq_lens_q: expected a batch of 1, got {query.shape[0]}")
+    return found
+
+
+def _packed(
+    module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    pattern: Pattern | None,
+    options: dict[str, Any],
+) -> torch.Tensor:
+    """Sequences side by side in one row of the batch, as flash attention's variable-length form
+    gives them. pattern: what a query sees of its own sequence; None: what the options say.
+    """
+    offsets, starts = _ends_of_packed(query, key.shape[2], options)
     ask = Ask.read(module, query, key.shape[2], None, options)
+    if pattern is not None:
+        ask.sight = Sight(pattern, key.shape[2])
     pages = folio_kv.Pages.ragged(as_tokens(stored(key)), as_tokens(stored(value)))
     kind = kind_of(ask.heads, ask.scale, ask.softcap, ask.sight.pattern)
     why = refusal(kind, pages, ask, query.dtype)
@@ -201,34 +248,54 @@ def _packed(module: Any, query: Any, key: Any, value: Any, options: dict[str, An
     return step.attend(kind, pages, as_tokens(query), bias=ask.bias, sinks=ask.sinks)[None]
 
 
-def _mask_of_packed(query: Any, options: dict[str, Any], causal: bool) -> torch.Tensor:
-    """The mask that packed sequences need where attention does not know of them."""
-    q_ends, k_ends = (options[name][1:].cpu() for name in ("cu_seq_lens_q", "cu_seq_lens_k"))
+def _mask_of_packed(
+    query: Any, keys: int, options: dict[str, Any], pattern: Pattern
+) -> torch.Tensor:
+    """The mask that packed sequences need where attention does not know of them. pattern: what a
+    query sees of its own sequence, as a window and causality say it.
+    """
+    q_ends, k_ends = (ends[1:] for ends in _ends_of_packed(query, keys, options))
     q_at, k_at = torch.arange(int(q_ends[-1])), torch.arange(int(k_ends[-1]))
     of_q, of_k = (
         torch.searchsorted(x, at, right=True) for x, at in ((q_ends, q_at), (k_ends, k_at))
     )
     seen = of_q[:, None] == of_k
-    if causal:
-        seen = seen & (k_at - k_ends[of_k] <= (q_at - q_ends[of_q])[:, None])
+    behind = (q_at - q_ends[of_q])[:, None] - (k_at - k_ends[of_k])  # positions from key to query
+    if pattern.right >= 0:
+        seen = seen & (behind >= -pattern.right)
+    if pattern.left >= 0:
+        seen = seen & (behind <= pattern.left)
     hidden = torch.zeros(seen.shape, dtype=query.dtype)
     return hidden.masked_fill_(~seen, torch.finfo(query.dtype).min)[None, None].to(query.device)
 
 
+def _joined(mask: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """The mask, where `other` (0: shown) hides nothing. Errors: Unsupported."""
+    mask = stored(mask)
+    if mask.dim() != 4:
+        raise folio_kv.Unsupported(
+            f"attention_mask: expected 4 dimensions beside cu_seq_lens_q, got {tuple(mask.shape)}"
+        )
+    if mask.dtype == torch.bool:
+        return mask & (other == 0)
+    return mask.masked_fill(other != 0, torch.finfo(mask.dtype).min)  # it may add to what is shown
+
+
 def _stock(
-    module: Any, query: Any, key: Any, value: Any, mask: Any, cache: Any, options: dict[str, Any]
+    module: Any, query: Any, key: Any, value: Any, mask: Any, paged: Any, options: dict[str, Any]
 ) -> Any:
-    """The model's own attention over dense tensors."""
-    if cache is not None:
-        raise NotImplementedError(f"continuous batching: {reporting.reason(module)}")
+    """The model's own attention over dense tensors; there is none for pages."""
+    if paged is not None:
+        raise folio_kv.Unsupported(f"continuous batching: {reporting.reason(module)}")
     query, key, value = (stored(x) for x in (query, key, value))
-    if mask is not None:
-        mask = stored(mask)
-    elif options.get("cu_seq_lens_q") is not None:
-        mask = _mask_of_packed(query, options, is_causal(module, options))
-    options = {
-        name: option
-        for name, option in options.items()
-        if not name.startswith(("cu_seq_lens", "max_length"))
-    }
+    mask = None if mask is None else stored(mask)
+    if _is_packed(options):
+        pattern = Pattern(right=-1)
+        if mask is None:
+            window = options.get("sliding_window")
+            left = -1 if window is None else window - 1
+            pattern = Pattern(left, 0 if is_causal(module, options) else left)
+        packed = _mask_of_packed(query, key.shape[2], options, pattern)
+        mask = packed if mask is None else _joined(mask, packed)
+    options = {name: option for name, option in options.items() if name not in OF_PACKED}
     return stock_attention(module)(module, query, key, value, mask, **options)

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from transformers import cache_utils
 
-from .cache import FolioLayer
+from .paged_layer import FolioLayer
+from .window_layer import FolioWindowLayer
 
 __all__ = ["LAYERS"]
 
@@ -55,37 +56,49 @@ class FolioHybridLayer(cache_utils.LinearAttentionAndFullAttentionLayer, FolioLa
     """Pages beside convolution and recurrent states."""
 
     is_compileable = False
+    attention: type[FolioLayer] = FolioLayer  # the part in pages
 
-    def __init__(
-        self, owner: Any, number_of_states: int = 1, is_sliding: bool = False, **kwargs: Any
-    ):
-        FolioLayer.__init__(self, owner, is_sliding)
+    def __init__(self, owner: Any, number_of_states: int = 1, **kwargs: Any):
+        self.attention.__init__(self, owner, **kwargs)
         cache_utils.LinearAttentionLayer.__init__(self, number_of_states=number_of_states)
 
     def lazy_initialization(self, *args: Any, **kwargs: Any) -> None:
-        kind = FolioLayer if args else cache_utils.LinearAttentionLayer
+        kind = self.attention if args else cache_utils.LinearAttentionLayer
         kind.lazy_initialization(self, *args, **kwargs)
 
     def get_max_length(self) -> int:
         return -1
+
+    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
+        cache_utils.LinearAttentionLayer.reorder_cache(self, beam_idx)
 
     def offload(self) -> None: ...
     def prefetch(self) -> None: ...
 
     def reset(self) -> None:
         cache_utils.LinearAttentionLayer.reset(self)
-        FolioLayer.reset(self)
+        self.attention.reset(self)
 
     def crop(self, tokens_to_remove: int) -> None:
         cache_utils.LinearAttentionLayer.crop(self, tokens_to_remove)
-        FolioLayer.crop(self, tokens_to_remove)
+        self.attention.crop(self, tokens_to_remove)
+
+
+class FolioHybridWindowLayer(FolioHybridLayer, FolioWindowLayer):
+    """The rows of a window beside convolution and recurrent states."""
+
+    attention = FolioWindowLayer
+
+    def activate_past_recording(self) -> None:
+        cache_utils.LinearAttentionLayer.activate_past_recording(self)
+        FolioWindowLayer.activate_past_recording(self)
 
 
 LAYERS: dict[str, type[FolioLayer]] = {
     "full_attention": FolioLayer,
-    "sliding_attention": FolioLayer,
-    "chunked_attention": FolioLayer,
+    "sliding_attention": FolioWindowLayer,
+    "chunked_attention": FolioWindowLayer,
     "indexed_attention": FolioIndexedLayer,
     "hybrid": FolioHybridLayer,
-    "hybrid_sliding": FolioHybridLayer,
+    "hybrid_sliding": FolioHybridWindowLayer,
 }

@@ -20,14 +20,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers.generation.continuous_batching.cache import PagedAttentionCache
 
 import folio_kv
 
-from .masks import Pattern, Sight
-from .problem import Ask, NotServed, kind_of, refusal, sinks_of
+from .hooks import CONTINUOUS, refused
+from .masks import MaskTensor, Pattern, Sight
+from .paged_rows import PagedRows, PagedUpdate, update_of
+from .problem import Ask, NotServed, expect_inference, kind_of, refusal, sinks_of
 
-__all__ = ["attend_paged", "in_generation_loop"]
+__all__ = ["attend_paged", "is_batch", "mask_of_batch", "paged_update"]
 
 
 @dataclass
@@ -51,47 +52,98 @@ _pages: weakref.WeakKeyDictionary[Any, dict[int, Any]] = weakref.WeakKeyDictiona
 _forwards: weakref.WeakKeyDictionary[Any, dict[int, Forward]] = weakref.WeakKeyDictionary()
 
 
-def in_generation_loop() -> bool:
-    """Whether this thread runs the forwards of continuous batching."""
+def is_batch(options: dict[str, Any]) -> bool:
+    """Whether a call of attention, or the thread that makes it, is one of continuous batching."""
     target = getattr(threading.current_thread(), "_target", None)
-    return getattr(target, "__name__", "") == "_run_generation_loop"
+    return "read_index" in options or getattr(target, "__name__", "") == "_run_generation_loop"
 
 
-def attend_paged(
-    module: Any,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    cache: Any,
-    options: dict[str, Any],
-) -> torch.Tensor:
-    """query [1, heads, tokens, dim], key and value [1, kv_heads, tokens, dim]: appended, then
+def paged_update(
+    module: Any, key: Any, value: Any, mask: Any, cache: Any, options: dict[str, Any]
+) -> PagedUpdate | None:
+    """What goes into transformers' paged cache with a call of attention. None outside continuous
+    batching, and where keys and values have to be gathered: the model has changed them, or masks
+    them itself. Errors: folio_kv.Unsupported for a batch that cannot be served.
+    """
+    if cache is None and not is_batch(options):
+        return None
+    if why := refused(CONTINUOUS):
+        raise folio_kv.Unsupported(why)
+    if cache is not None:
+        if mask is not None and not isinstance(mask, MaskTensor):
+            raise folio_kv.Unsupported(
+                f"{CONTINUOUS}: attention_mask: expected what transformers makes, got a mask of "
+                f"{type(module).__name__}'s own, over new keys alone"
+            )
+        return PagedUpdate(cache, module.layer_idx, key, value, options)
+    found = update_of(key, value)
+    if found is not None and mask is None:
+        return found
+    rows = next((x for x in (key, value) if isinstance(x, PagedRows)), None)
+    if rows is not None:
+        options.update(rows.update.options_of_gathered())
+    elif not isinstance(options.get("cu_seq_lens_k"), torch.Tensor):  # as update leaves them
+        raise folio_kv.Unsupported(
+            f"{CONTINUOUS}: {type(module).__name__} does not hand transformers' paged cache "
+            "to its attention"
+        )
+    return None
+
+
+def attend_paged(update: PagedUpdate, query: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
+    """query [1, heads, tokens, dim]: the update's rows are appended, unless they have been, then
     attended to.
 
     Returns [1, tokens, heads, v_dim]; rows of padding tokens are zero. Errors: NotServed.
     """
-    if not isinstance(cache, PagedAttentionCache):
-        raise NotServed(f"cache: expected a PagedAttentionCache, got {type(cache).__name__}")
-    allocator = cache.layer_to_allocator[module.layer_idx]
+    if not hasattr(update.cache, "layer_to_allocator"):
+        raise NotServed(f"cache: expected a PagedAttentionCache, got {type(update.cache).__name__}")
+    allocator = update.allocator
     if allocator.layer_type not in ("full_attention", "sliding_attention"):
         raise NotServed(f"pages of layer type {allocator.layer_type}")
-    is_ring = allocator.layer_type == "sliding_attention"
-    window = allocator.sliding_window if is_ring else options.get("sliding_window")
-    pages = _pages_of(allocator, module.layer_idx, is_ring)
-    forward = _forward_of(allocator, options, is_ring)
+    is_ring = update.ring is not None
+    window = update.ring or options.get("sliding_window")
+    pages = _pages_of(allocator, update.layer, is_ring)
+    forward = _forward_of(allocator, update.batch, is_ring)
     ask = _ask(query, window, options)
     kind = kind_of(ask.heads, ask.scale, ask.softcap, ask.sight.pattern)
     why = refusal(kind, pages, ask, query.dtype)
     if why is not None:
         raise NotServed(why)
-    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    q, k, v = (x[0].transpose(0, 1) for x in (query, update.key, update.value))
     k, v = k[: forward.tokens], v[: forward.tokens]
     if forward.step is None:
-        return _before_they_overwrite(forward, kind, pages, q, k, v, ask)[None]
-    return forward.step(kind, pages, q, k, v, slots=forward.slots, sinks=ask.sinks)[None]
+        out = _before_they_overwrite(update, forward, kind, pages, q, k, v, ask)
+    elif update.is_written:
+        out = forward.step.attend(kind, pages, q, sinks=ask.sinks)
+    else:
+        out = forward.step(kind, pages, q, k, v, slots=forward.slots, sinks=ask.sinks)
+    update.is_written = True
+    return out[None]
+
+
+def mask_of_batch(query: torch.Tensor, mask: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
+    """A model's own mask [1, 1 or heads, queries, keys] over gathered keys, as additions; keys of
+    other requests, behind a query or out of its window are hidden.
+    """
+    of, from_end = {}, {}
+    for name, count in ("q", query.shape[2]), ("k", mask.shape[3]):
+        ends = options[f"cu_seq_lens_{name}"][1:].long()
+        at = torch.arange(count)
+        of[name] = torch.searchsorted(ends, at, right=True)
+        from_end[name] = at - ends[of[name].clamp(max=ends.numel() - 1)]  # padding: of no request
+    distance = from_end["q"][:, None] - from_end["k"]
+    seen = (of["q"][:, None] == of["k"]) & (distance >= 0)
+    if (window := options.get("sliding_window")) is not None:
+        seen &= distance < window
+    hidden = torch.finfo(query.dtype).min
+    if mask.dtype == torch.bool:
+        mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, hidden)
+    return mask.masked_fill(~seen, hidden)
 
 
 def _ask(query: torch.Tensor, window: int | None, options: dict[str, Any]) -> Ask:
+    expect_inference(query, options)
     for name in ("position_bias", "indices"):
         if options.get(name) is not None:
             raise NotServed(f"{name} in continuous batching")
@@ -169,7 +221,14 @@ def _ring_forward(allocator: Any, options: dict[str, Any]) -> Forward:
 
 
 def _before_they_overwrite(
-    forward: Forward, kind: Any, pages: Any, q: Any, k: Any, v: Any, ask: Ask
+    update: PagedUpdate,
+    forward: Forward,
+    kind: Any,
+    pages: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    ask: Ask,
 ) -> torch.Tensor:
     """New rows among themselves, joined with the ring's old rows; then the new rows go into the
     ring.
@@ -178,6 +237,7 @@ def _before_they_overwrite(
     if forward.old_rows is None:
         out = forward.new_rows.attend(kind, new_pages, q, sinks=ask.sinks)
     else:
+        update.before_they_overwrite()
         n = forward.tokens
         parts = [
             forward.new_rows.attend(kind, new_pages, q[:n], sinks=ask.sinks, lse=True),

@@ -1,59 +1,88 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where folio enters transformers: registered names, and the one private method that would turn one
-of them away.
+"""Where folio enters transformers: what it leans on there, registered names, and two methods that
+are wrapped.
 """
 
 from __future__ import annotations
 
 import functools
 import threading
+import warnings
 from typing import Any
 
-__all__ = ["NAMES", "TESTED", "register", "why_not_version"]
+from .._engine import Engine, members, names, parameters
+
+__all__ = ["ENGINE", "NAMES", "TESTED", "capabilities", "refused", "register"]
 
 NAMES = ("folio", "folio_flash")
-TESTED = ((5, 19), (5, 24))  # versions of transformers from, up to but not including
+TESTED = ((5, 19), (5, 24))  # the oldest and the newest version of transformers that are tested
+
+ATTENTION, CACHE, CONTINUOUS = "attention", "FolioCache", "continuous batching"
+_BATCHING = "transformers.generation.continuous_batching"
+ENGINE = Engine(
+    "transformers",
+    *TESTED,
+    {
+        ATTENTION: (
+            names("transformers", "AttentionInterface.register AttentionMaskInterface.register"),
+            names("transformers", "PreTrainedModel._check_and_adjust_attn_implementation"),
+            names("transformers.integrations.sdpa_attention", "sdpa_attention_forward"),
+            names(
+                "transformers.masking_utils",
+                "and_masks causal_mask_function bidirectional_mask_function "
+                "sliding_window_overlay sliding_window_bidirectional_overlay chunked_overlay "
+                "eager_mask prepare_padding_mask",
+            ),
+        ),
+        CACHE: (
+            names(
+                "transformers.cache_utils",
+                "Cache DynamicLayer DynamicIndexedLayer LinearAttentionLayer "
+                "LinearAttentionAndFullAttentionLayer DYNAMIC_LAYER_TYPE_MAPPING "
+                "get_layer_types_and_kwargs",
+            ),
+        ),
+        CONTINUOUS: (
+            parameters(
+                f"{_BATCHING}.cache",
+                "PagedAttentionCache.update",
+                "key_states value_states layer_idx kwargs",
+            ),
+            members(f"{_BATCHING}.cache", "PagedAttentionCache", "config layer_to_allocator"),
+            names(f"{_BATCHING}.continuous_api", "ContinuousBatchingManager._run_generation_loop"),
+            members(
+                f"{_BATCHING}.cache_allocators",
+                "FullAttentionCacheAllocator",
+                "layer_type index tokens_per_page get_cache_for_block_table",
+            ),
+            members(
+                f"{_BATCHING}.cache_allocators",
+                "SlidingAttentionCacheAllocator",
+                "layer_type index sliding_window _kv_token_views",
+            ),
+        ),
+    },
+)
 _lock = threading.Lock()
 
 
-def _version(text: str) -> tuple[int, int]:
-    major, minor = text.split(".")[:2]
-    return int(major), int("".join(c for c in minor if c.isdigit()) or 0)
+@functools.cache
+def capabilities() -> dict[str, str]:
+    """What of folio the installed transformers can have: "attention", "FolioCache" and "continuous
+    batching", each with "" or the reason why it is refused.
+    """
+    import transformers
+
+    why = ENGINE.why_not(transformers.__version__)
+    if why is not None:
+        return dict.fromkeys(ENGINE.capabilities, why)
+    return ENGINE.refusals(transformers.__version__)
 
 
-def why_not_version(text: str) -> str | None:
-    """Why this version of transformers is not served, or None."""
-    first, behind = TESTED
-    if first <= _version(text) < behind:
-        return None
-    expected = f"{first[0]}.{first[1]} up to, not including, {behind[0]}.{behind[1]}"
-    return (
-        f"transformers: expected a version from {expected} (folio is tested with these), got {text}"
-    )
-
-
-def _missing_hooks() -> list[str]:
-    """Names in transformers that folio relies on and that are not there."""
-    from transformers import cache_utils, masking_utils, modeling_utils
-    from transformers.generation.continuous_batching import cache as continuous
-
-    wanted = {
-        cache_utils: "Cache DynamicLayer DynamicIndexedLayer LinearAttentionLayer "
-        "LinearAttentionAndFullAttentionLayer "
-        "DYNAMIC_LAYER_TYPE_MAPPING get_layer_types_and_kwargs",
-        masking_utils: "AttentionMaskInterface and_masks causal_mask_function eager_mask "
-        "bidirectional_mask_function sliding_window_overlay sliding_window_bidirectional_overlay "
-        "chunked_overlay prepare_padding_mask",
-        modeling_utils: "AttentionInterface PreTrainedModel",
-        modeling_utils.PreTrainedModel: "_check_and_adjust_attn_implementation",
-        continuous: "PagedAttentionCache",
-    }
-    return [
-        f"{of.__name__}.{name}"
-        for of, names in wanted.items()
-        for name in names.split()
-        if not hasattr(of, name)
-    ]
+def refused(capability: str) -> str:
+    """Why a capability is refused, with its name in front; "" if it is served."""
+    why = capabilities()[capability]
+    return why and f"{capability}: {why}"
 
 
 def register() -> None:
@@ -64,18 +93,18 @@ def register() -> None:
     "folio" is the name for models that do something of their own for flash names; Llama 4's chunks
     beyond one chunk are refused under those.
 
-    Errors: folio_kv.Unsupported for a version of transformers that folio was not tested with, or
-    that lacks a hook.
+    A transformers newer than those tested is warned of (RuntimeWarning), once. Errors:
+    folio_kv.Unsupported for one that is too old, or lacks what attention leans on. What else it
+    lacks is refused where it is used: see `capabilities`.
     """
     import transformers
 
     import folio_kv
 
-    why = why_not_version(transformers.__version__)
-    if why is None and (missing := _missing_hooks()):
-        why = f"transformers {transformers.__version__} lacks {', '.join(missing)}"
-    if why is not None:
+    if why := refused(ATTENTION):
         raise folio_kv.Unsupported(why)
+    if (warning := ENGINE.warning(transformers.__version__)) is not None:
+        warnings.warn(warning, RuntimeWarning, stacklevel=2)
 
     from .attention import attention
     from .masks import describe_mask
@@ -85,6 +114,8 @@ def register() -> None:
             transformers.AttentionInterface.register(name, attention)
             transformers.AttentionMaskInterface.register(name, describe_mask)
         _accept_names(transformers.PreTrainedModel)
+        if not refused(CONTINUOUS):
+            _describe_paged_rows()
 
 
 def _accept_names(kind: Any) -> None:
@@ -92,7 +123,7 @@ def _accept_names(kind: Any) -> None:
     model's own choice.
     """
     original = kind._check_and_adjust_attn_implementation
-    if hasattr(original, "__wrapped__"):
+    if hasattr(original, "folio_wraps"):
         return
 
     @functools.wraps(original)
@@ -101,4 +132,13 @@ def _accept_names(kind: Any) -> None:
             return attn_implementation
         return original(self, attn_implementation, *args, **kwargs)
 
+    check.folio_wraps = original
     kind._check_and_adjust_attn_implementation = check
+
+
+def _describe_paged_rows() -> None:
+    from transformers.generation.continuous_batching.cache import PagedAttentionCache
+
+    from .paged_rows import patch
+
+    patch(PagedAttentionCache, NAMES)

@@ -131,6 +131,17 @@ class MaskTensor(Described):
     def make_dense(self) -> torch.Tensor:
         return masking_utils.eager_mask(**self.arguments)
 
+    @property
+    def pattern(self) -> Pattern | None:
+        """What it shows of every sequence alike, by the distance of query and key; None if it says
+        more than that.
+        """
+        found = read_pattern(self.function) if self.is_description else None
+        if found is None or self.padding is not None:
+            return None
+        pattern, origin = found
+        return pattern if origin is None or not bool(origin.any()) else None
+
     def look(self) -> Sight:
         """What the queries see; found once."""
         if self.sight is None:

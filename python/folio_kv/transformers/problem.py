@@ -21,6 +21,7 @@ __all__ = [
     "Ask",
     "NotServed",
     "as_tokens",
+    "expect_inference",
     "is_causal",
     "kind_of",
     "refusal",
@@ -29,6 +30,22 @@ __all__ = [
 ]
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+
+# Options of a call that say what attention is: read here, or by `attention` (packed sequences).
+READ = frozenset(
+    "cu_seq_lens_k cu_seq_lens_q dropout indices is_causal max_length_k max_length_q "
+    "output_attentions position_bias s_aux scaling sinks sliding_window softcap".split()
+)
+# What models hand on that is for others, or says what mask and cache say, too.
+NOT_FOR_ATTENTION = frozenset(
+    "cache_position encoder_hidden_states labels logits_to_keep num_items_in_batch "
+    "output_hidden_states output_router_logits position_ids return_dict seq_idx use_cache".split()
+)
+# What a batch of continuous batching has beside them: `continuous` reads it, and its sampling.
+OF_BATCH = frozenset(
+    "block_table logits_indices logits_processor_args read_index write_index".split()
+)
+KNOWN = READ | NOT_FOR_ATTENTION | OF_BATCH
 
 
 class NotServed(Exception):
@@ -58,7 +75,7 @@ class Ask:
         options: dict[str, Any],
     ) -> Ask:
         """Errors: NotServed, with the reason."""
-        _expect_inference(module, query, options)
+        expect_inference(query, options)
         batch, heads, queries, _ = query.shape
         causal = is_causal(module, options)
         sight = sight_of(mask, batch, queries, keys, causal, options.get("sliding_window"))
@@ -88,7 +105,8 @@ def is_causal(module: Any, options: dict[str, Any]) -> bool:
     return bool(getattr(module, "is_causal", True) if given is None else given)
 
 
-def _expect_inference(module: Any, query: torch.Tensor, options: dict[str, Any]) -> None:
+def expect_inference(query: torch.Tensor, options: dict[str, Any]) -> None:
+    """Errors: NotServed for what folio does not compute, or does not know."""
     if query.device.type != "cpu":
         raise NotServed(f"tensors are on {query.device}, folio serves the CPU")
     if query.dtype not in FLOATS:
@@ -99,6 +117,9 @@ def _expect_inference(module: Any, query: torch.Tensor, options: dict[str, Any])
         raise NotServed("dropout is on")
     if options.get("output_attentions"):
         raise NotServed("attention weights are asked for (output_attentions)")
+    for name in options.keys() - KNOWN:
+        if options[name] is not None:
+            raise NotServed(f"folio does not know the option {name}")
 
 
 def _bias(bias: torch.Tensor | None, batch: int, queries: int, keys: int) -> torch.Tensor | None:

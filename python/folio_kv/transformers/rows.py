@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of the rows of a batch: who holds which page, and how a layer's keys and values lie in
-them.
+"""Who holds which page of a FolioCache, and its rows as tensors.
 
-`RowPool` holds one sequence of a PagePool for each row of the batch; all layers of a cache share
-it, since they all see the same tokens. `Planes` is the memory of one layer: head-major, [pages,
-heads, slots, dim]. `CachedRows` is what a cache hands to the model: keys or values [batch, heads,
-keys, dim], described.
+`RowPool` holds one sequence of a PagePool for each row of the batch; all layers of a cache without
+a window share it, since they all see the same tokens. `CachedRows` is what a cache hands to the
+model: keys or values [batch, heads, keys, dim], described.
 """
 
 from __future__ import annotations
@@ -18,17 +16,16 @@ import torch
 import folio_kv
 
 from .described import Described
+from .planes import room_for
 
 if TYPE_CHECKING:
-    from .cache import FolioLayer
+    from .paged_layer import FolioLayer
 
-__all__ = ["CachedRows", "Planes", "RowPool"]
-
-FP8 = torch.float8_e4m3fn
+__all__ = ["CachedRows", "RowPair", "RowPool"]
 
 
 class RowPool:
-    """The pages of `rows` sequences of equal length; doubles when it is full."""
+    """The pages of `rows` sequences of equal length."""
 
     def __init__(self, rows: int, tokens: int, page_size: int):
         self.page_size = page_size
@@ -38,10 +35,8 @@ class RowPool:
         self.ids = [self.pool.admit([0]).id for _ in range(rows)]
 
     def _new_pool(self, rows: int, columns: int) -> Any:
-        # A fork takes a page for the row's cut page while the row that it replaces still has its
-        # own.
         return folio_kv.PagePool(
-            rows * (columns + 1),
+            rows * columns,
             self.page_size,
             max_sequences=2 * rows,
             max_pages_per_sequence=columns,
@@ -76,11 +71,12 @@ class RowPool:
         return copies
 
     def grow(self, length: int) -> list[tuple[int, int, int]]:
-        """Room for `length` tokens a row, in new planes of `num_pages`: the copies from the old
-        planes to them.
+        """Room for `length` tokens a row, in new planes of `num_pages`, where no row shares a page:
+        the copies from the old planes to them.
         """
         old_pool, old_ids, kept = self.pool, self.ids, self.length
-        self.columns = max(-(-length // self.page_size), 2 * self.columns)
+        if length > self.columns * self.page_size:
+            self.columns = room_for(length, self.page_size)
         self.pool = self._new_pool(self.rows, self.columns)
         self.ids = [self.pool.admit([0]).id for _ in old_ids]
         for row in self.ids:
@@ -113,6 +109,12 @@ class RowPool:
         self.ids = new_ids
         return self._taken()
 
+    @property
+    def shares_pages(self) -> bool:
+        """Whether a page is more than one row's."""
+        used = self.pages()[:, : -(-self.length // self.page_size)]
+        return used.unique().numel() < used.numel()
+
     def trim(self, length: int) -> list[tuple[int, int, int]]:
         """Cuts every row to `length`."""
         for row in self.ids:
@@ -139,61 +141,34 @@ def pages_of(pool: Any, ids: list) -> np.ndarray:
     ].astype(np.int64)
 
 
-class Planes:
-    """The memory of one layer: `key` and `value` [pages, heads, slots, dim], `pages` over them.
+class RowPair:
+    """The first `length` rows that a layer holds, K and V: what they are is looked up once."""
 
-    dtype: a torch dtype, or "int8" or "fp8" for bytes with one float32 scale for each token and
-    head. A latent layer has rows [latent | rotated] of one head in `key` and no `value`.
-    """
+    def __init__(self, layer: FolioLayer, length: int):
+        self.layer, self.length = layer, length
+        self._made: tuple[torch.Tensor, torch.Tensor] | None = None
 
-    def __init__(
-        self, num_pages: int, page_size: int, heads: int, dims: tuple[int, int | None], dtype: Any
-    ):
-        self.dtype = dtype
-        storage = {"int8": torch.int8, "fp8": torch.uint8}.get(dtype, dtype)
-        self.is_quantised = dtype in ("int8", "fp8")
-
-        def plane(dim: int | None, of: torch.dtype) -> torch.Tensor | None:
-            return None if dim is None else torch.zeros(num_pages, heads, page_size, dim, dtype=of)
-
-        self.key, self.value = plane(dims[0], storage), plane(dims[1], storage)
-        scale = 1 if self.is_quantised else None
-        self.key_scales = plane(scale, torch.float32)
-        self.value_scales = plane(scale if dims[1] is not None else None, torch.float32)
-        self.pages = folio_kv.Pages(
-            self.key,
-            self.value,
-            order="HND",
-            key_scales=self.key_scales,
-            value_scales=self.value_scales,
-            dtype="f8_e4m3" if dtype == "fp8" else None,
-        )
-
-    def dense(
-        self, role: int, pages: torch.Tensor, length: int, dtype: torch.dtype
-    ) -> torch.Tensor:
-        """The first `length` rows of `pages` [batch, columns] as [batch, heads, length, dim]: a
-        copy.
-        """
-        plane, scales = ((self.key, self.key_scales), (self.value, self.value_scales))[role]
-        batch, page_size = pages.shape[0], plane.shape[2]
-        used = pages[:, : max(1, -(-length // page_size))].flatten()
-
-        def rows(of: torch.Tensor) -> torch.Tensor:
-            picked = of.index_select(0, used).unflatten(0, (batch, -1)).transpose(1, 2)
-            return picked.flatten(2, 3)[:, :, :length]
-
-        if not self.is_quantised:
-            return rows(plane).to(dtype)
-        values = rows(plane.view(FP8) if self.dtype == "fp8" else plane)
-        return (values.float() * rows(scales)).to(dtype)
+    def dense(self, role: int) -> torch.Tensor:
+        if self._made is None:
+            self._made = self.layer.dense(self.length)
+        return self._made[role]
 
 
 class CachedRows(Described):
-    """Keys (role 0) or values (role 1) of a layer of a FolioCache, [batch, heads, keys, dim]."""
+    """Keys (role 0) or values (role 1) of a layer of a FolioCache, [batch, heads, keys, dim].
 
-    layer: FolioLayer
+    `is_kept`: whoever has it may write to it, as to the tensors of other caches; the layer asks for
+    `edited` before it goes on.
+    """
+
+    pair: RowPair
     role: int
+    is_kept: bool = False
+    _seen: torch.Tensor | None = None
+
+    @property
+    def layer(self) -> FolioLayer:
+        return self.pair.layer
 
     @property
     def is_fresh(self) -> bool:
@@ -202,6 +177,15 @@ class CachedRows(Described):
         return pending is not None and pending[0].shape[2] == self.shape[2]
 
     def make_dense(self) -> torch.Tensor:
-        if self.is_fresh:
-            return self.layer.pending[self.role]
-        return self.layer.dense(self.role, self.shape[2])
+        return self.layer.pending[self.role] if self.is_fresh else self.pair.dense(self.role)
+
+    def before_view(self) -> None:
+        if self.is_kept and self._seen is None:
+            self._seen = self.dense().clone()
+
+    @property
+    def edited(self) -> torch.Tensor | None:
+        """The rows as somebody has made them; None while they are those in the pages."""
+        if self._is_written or not (self._seen is None or torch.equal(self._seen, self.dense())):
+            return self.dense()
+        return None

@@ -23,6 +23,7 @@ LAYERS = 3
 SIZES: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "vocab_size_per_layer_input": VOCABULARY,
+    "unpadded_vocab_size": VOCABULARY,
     "hidden_size": 64,
     "d_model": 64,
     "n_embd": 64,
@@ -164,6 +165,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
         },
         "num_key_value_heads": ...,
     },
+    "dory": {"n_input_layers": 1, "n_recurrent_layers": 1, "n_output_layers": 1},
     "falcon": {"head_dim": ...},
     "gemma3n_text": {
         "num_hidden_layers": 4,

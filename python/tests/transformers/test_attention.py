@@ -10,28 +10,13 @@ from typing import Any
 import pytest
 import torch
 from architectures import build
+from attention_cases import Layer, operands
 from comparison import prompts
 from transformers import AutoModel, BertConfig, T5Config, T5ForConditionalGeneration
 
 import folio_kv.transformers as folio
 from folio_kv.transformers.attention import attention
 from folio_kv.transformers.problem import Ask, NotServed, stock_attention
-
-
-class Layer(torch.nn.Module):
-    """What the interface needs of a module."""
-
-    def __init__(self, group: int = 1, is_causal: bool = True):
-        super().__init__()
-        self.num_key_value_groups, self.is_causal, self.layer_idx = group, is_causal, 0
-
-
-def operands(
-    batch: int, queries: int, keys: int, dtype: torch.dtype = torch.float32
-) -> list[torch.Tensor]:
-    g = torch.Generator().manual_seed(0)
-    sizes = [(batch, 4, queries, 16), (batch, 2, keys, 16), (batch, 2, keys, 16)]
-    return [torch.randn(size, generator=g).to(dtype) for size in sizes]
 
 
 def by_hand(
@@ -102,6 +87,27 @@ def test_a_window_without_a_mask_is_the_callers() -> None:
     torch.testing.assert_close(out.double(), by_hand(q, k, v, seen), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("window", [None, 2])
+@pytest.mark.parametrize("fallback", [False, True])
+def test_packed_sequences_see_their_own_keys(fallback: bool, window: int | None) -> None:
+    """By folio, and by the model's own attention, which knows nothing of them."""
+    q, k, v = operands(1, 5, 11)
+    ends = {
+        "cu_seq_lens_q": torch.tensor([0, 2, 5], dtype=torch.int32),
+        "cu_seq_lens_k": torch.tensor([0, 4, 11], dtype=torch.int32),
+    }
+    more = {"block_indices": torch.zeros(1)} if fallback else {}
+    layer = Layer(2)
+    out, _ = attention(layer, q, k, v, scaling=0.25, sliding_window=window, **ends, **more)
+    assert bool(folio.reporting.reason(layer)) == fallback
+    for (a, b), (c, d) in (((0, 2), (0, 4)), ((2, 5), (4, 11))):
+        seen = lower_right(b - a, d - c)
+        if window is not None:
+            seen &= ~seen.tril(d - c - (b - a) - window)
+        expected = by_hand(q[:, :, a:b], k[:, :, c:d], v[:, :, c:d], seen)
+        torch.testing.assert_close(out[:, a:b].double(), expected, atol=1e-5, rtol=1e-5)
+
+
 def test_softcap_and_scale() -> None:
     q, k, v = operands(2, 5, 11)
     out, _ = attention(Layer(2), q, k, v, scaling=0.7, softcap=2.0)
@@ -159,6 +165,16 @@ def test_packed_sequences_do_not_see_each_other() -> None:
         seen = torch.block_diag(torch.ones(4, 4), torch.ones(5, 5)).bool()
         seen = seen.tril() if is_causal else seen
         torch.testing.assert_close(out.double(), by_hand(q, k, v, seen), atol=1e-5, rtol=1e-5)
+
+
+def test_a_mask_that_adds_to_packed_sequences_is_used_whole() -> None:
+    q, k, v = operands(1, 9, 9)
+    cu = torch.tensor([0, 4, 9], dtype=torch.int32)
+    mask = torch.linspace(-2, 2, 81).reshape(1, 1, 9, 9)
+    hidden = ~torch.block_diag(torch.ones(4, 4), torch.ones(5, 5)).bool()
+    expected, _ = attention(Layer(2), q, k, v, mask.masked_fill(hidden, -torch.inf), scaling=0.25)
+    out, _ = attention(Layer(2), q, k, v, mask, cu_seq_lens_q=cu, cu_seq_lens_k=cu, scaling=0.25)
+    torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("is_causal", [False, True])

@@ -4,41 +4,126 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 import pytest
 import torch
 import transformers
 from architectures import build, configuration
-from comparison import prompts
+from comparison import prompts, requests, run_batch
+from transformers.generation.continuous_batching import cache as cb_cache
 
 import folio_kv
 import folio_kv.transformers as folio
 from folio_kv.transformers import hooks
 
 
-@pytest.mark.parametrize("version", ["4.57.1", "5.18.9", "5.24.0", "6.0.0.dev0"])
-def test_an_unknown_version_is_refused_with_the_expected_ones(
+@pytest.fixture(autouse=True)
+def probed_anew() -> Iterator[None]:
+    """What a test changes is seen, and forgotten behind it."""
+    hooks.capabilities.cache_clear()
+    yield
+    hooks.capabilities.cache_clear()
+
+
+def _pretend(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["transformers"], "__version__", version)
+    monkeypatch.setattr(hooks.ENGINE, "_warned", set())
+
+
+@pytest.mark.parametrize("version", ["4.57.1", "5.18.9"])
+def test_a_version_older_than_those_tested_is_refused_whole(
     version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["transformers"], "__version__", version)
-    with pytest.raises(
-        folio_kv.Unsupported,
-        match=rf"expected a version from 5\.19 up to, not including, 5\.24 .*got {version}",
-    ):
+    _pretend(version, monkeypatch)
+    with pytest.raises(folio_kv.Unsupported, match=rf"expected 5\.19 or later, got {version}"):
         folio.register()
 
 
-@pytest.mark.parametrize("version", ["5.19.0", "5.23.1", "5.23.0rc1"])
-def test_tested_versions_are_taken(version: str) -> None:
-    assert hooks.why_not_version(version) is None
+@pytest.mark.parametrize("version", ["5.19.0", "5.24.1", "5.23.0rc1"])
+def test_tested_versions_are_taken_without_a_word(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _pretend(version, monkeypatch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        folio.register()
 
 
-def test_a_version_without_a_hook_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("version", ["5.25.0", "6.0.0.dev0"])
+def test_a_version_newer_than_those_tested_is_served_and_warned_of_once(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _pretend(version, monkeypatch)
+    with pytest.warns(RuntimeWarning, match=f"transformers {version} is newer") as said:
+        folio.register()
+        folio.register()
+    assert len(said) == 1
+    assert set(folio.capabilities().values()) == {""}
+
+
+def _refused(missing: str) -> list[str]:
+    """The capabilities that are refused, each because of what is missing."""
+    found = {name: why for name, why in folio.capabilities().items() if why}
+    assert all(missing in why for why in found.values()), found
+    return list(found)
+
+
+def test_without_a_hook_of_attention_nothing_is_registered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delattr(transformers.masking_utils, "chunked_overlay")
-    with pytest.raises(
-        folio_kv.Unsupported, match="lacks transformers.masking_utils.chunked_overlay"
-    ):
+    assert _refused("lacks transformers.masking_utils.chunked_overlay") == ["attention"]
+    with pytest.raises(folio_kv.Unsupported, match="attention: transformers .* lacks .*overlay"):
         folio.register()
+
+
+def test_without_a_hook_of_the_cache_the_rest_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(transformers.cache_utils, "get_layer_types_and_kwargs")
+    assert _refused("get_layer_types_and_kwargs") == ["FolioCache"]
+    folio.register()
+    with pytest.raises(folio_kv.Unsupported, match="FolioCache: transformers .* lacks"):
+        folio.FolioCache  # noqa: B018
+    monkeypatch.undo()  # transformers' own cache needs it, too
+    assert _serves_a_forward()
+
+
+@pytest.mark.parametrize("hook", ["update", "layer_to_allocator"])
+def test_without_a_hook_of_continuous_batching_the_rest_is_served(
+    hook: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Cache:
+        """As a later release may have it: new rows are written elsewhere, or told otherwise."""
+
+        config = None
+
+        if hook != "update":
+
+            def update(self, key_states: Any, value_states: Any, layer_idx: int, kwargs: Any): ...
+
+        else:
+            layer_to_allocator: ClassVar[dict[int, Any]] = {}
+
+    monkeypatch.setattr(cb_cache, "PagedAttentionCache", Cache)
+    assert _refused(f"PagedAttentionCache.{hook}") == ["continuous batching"]
+    folio.register()
+    assert _serves_a_forward()
+    monkeypatch.undo()  # its manager makes the cache that it knows
+    monkeypatch.setattr(
+        hooks, "capabilities", lambda: {"continuous batching": f"transformers 6.0 lacks {hook}"}
+    )
+    model = build("llama", implementation="folio_flash")
+    with pytest.raises(RuntimeError, match=f"continuous batching: transformers 6.0 lacks {hook}"):
+        run_batch(model, requests())
+
+
+def _serves_a_forward() -> bool:
+    model = build("llama", implementation="folio")
+    with torch.no_grad():
+        model(input_ids=prompts()[0])
+    return {layer.served_by for layer in folio.report(model).layers} == {"folio"}
 
 
 def test_registering_twice_changes_nothing() -> None:

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`FolioLayer`: one layer of a FolioCache, its keys and values in pages.
+
+`update` stores nothing: it remembers the new rows and hands out described tensors, and the attention
+function appends and attends in one call. Whoever reads the tensors otherwise gets dense copies.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import cache_utils
+
+import folio_kv
+
+from .masks import Sight
+from .planes import Planes, Storage
+from .problem import as_tokens
+from .rows import CachedRows, RowPair
+
+if TYPE_CHECKING:
+    from .cache import FolioCache
+
+__all__ = ["FolioLayer"]
+
+
+class FolioLayer(cache_utils.DynamicLayer):
+    """One layer's keys and values in pages. `length`: tokens so far; `held`: of them, rows in the
+    pages and in `pending`, new rows that are not appended yet.
+    """
+
+    is_compileable = False
+    is_croppable = True
+    is_sliding = False
+    latent_dims: tuple[int, int] | None = None  # of the latents and of the rotated part (MLA)
+
+    def __init__(self, owner: FolioCache, **kwargs: Any):
+        super().__init__()
+        self.owner = owner
+        self._forget()
+
+    def _forget(self) -> None:
+        self.length = self.held = 0
+        self.pending: tuple[torch.Tensor, torch.Tensor] | None = None
+        self.planes: Planes | None = None
+        self.is_latent = False
+        self.is_initialized = False
+        self._handed: dict[int, CachedRows] = {}
+        self._assigned: dict[int, torch.Tensor] = {}
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        self.dtype, self.device = key_states.dtype, key_states.device
+        self.like = key_states.new_empty(0)
+        self.is_latent = self.latent_dims == (key_states.shape[-1], value_states.shape[-1])
+        self.heads_and_dims = [(x.shape[1], x.shape[3]) for x in (key_states, value_states)]
+        self.is_initialized = True
+
+    @torch.compiler.disable
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Takes new rows [batch, heads, new, dim]; returns all rows, described."""
+        self.settle()
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        self.owner.expect_rows(key_states.shape[0])
+        return self._take(key_states, value_states)
+
+    def _take(
+        self, key_states: torch.Tensor, value_states: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        new = key_states.shape[2]
+        self._make_room(self.held + new)
+        self.length, self.held = self.length + new, self.held + new
+        self.pending = key_states, value_states
+        pair = RowPair(self, self.held)
+        return self._rows(pair, 0), self._rows(pair, 1)
+
+    def _make_room(self, rows: int) -> None:
+        """Pages for so many rows of each sequence of the batch."""
+        self.owner.make_room(rows)
+        if self.planes is None:
+            self.planes = self._new_planes(self.owner.pool.num_pages, self.owner.page_size)
+
+    def _new_planes(self, num_pages: int, page_size: int) -> Planes:
+        (heads, key_dim), (_, value_dim) = self.heads_and_dims
+        dims = (key_dim + value_dim, None) if self.is_latent else (key_dim, value_dim)
+        storage = Storage() if self.is_latent else self.owner.storage
+        return Planes(num_pages, page_size, heads, dims, storage.of(self.dtype, *dims))
+
+    @property
+    def keys(self) -> CachedRows | None:
+        """All keys, described; None before the first. What is written to them, and what is
+        assigned, becomes the layer's.
+        """
+        return self._kept(0)
+
+    @property
+    def values(self) -> CachedRows | None:
+        """As `keys`."""
+        return self._kept(1)
+
+    @keys.setter
+    def keys(self, rows: torch.Tensor | None) -> None:
+        self._assign(0, rows)
+
+    @values.setter
+    def values(self, rows: torch.Tensor | None) -> None:
+        self._assign(1, rows)
+
+    def _kept(self, role: int) -> CachedRows | None:
+        if role in self._assigned:
+            return self._assigned[role]
+        if self._handed.get(role) is None:
+            self.settle()
+            if not self.held:
+                return None
+            self._handed[role] = self._rows(RowPair(self, self.held), role, is_kept=True)
+        return self._handed[role]
+
+    def _rows(self, pair: RowPair, role: int, is_kept: bool = False) -> CachedRows:
+        heads, dim = self.heads_and_dims[role]
+        shape = (self.owner.rows, heads, pair.length, dim)
+        return CachedRows(shape, self.dtype, self.device, pair=pair, role=role, is_kept=is_kept)
+
+    def _assign(self, role: int, rows: torch.Tensor | None) -> None:
+        if rows is None:  # what transformers' own constructors do
+            return
+        name = "values" if role else "keys"
+        if not self.is_initialized:
+            raise folio_kv.Error(f"{name}: expected a layer that has rows, which `update` brings")
+        heads, dim = self.heads_and_dims[role]
+        expected = [self.owner.rows, heads, "any", dim]
+        if rows.dim() != 4 or any(
+            e not in ("any", n) for e, n in zip(expected, rows.shape, strict=True)
+        ):
+            raise folio_kv.Error(f"{name}: expected {expected}, got {list(rows.shape)}")
+        if isinstance(rows, CachedRows) and rows is self._handed.get(role):
+            return  # `layer.keys *= x` assigns what it has written to
+        self._assigned[role] = rows.dense() if isinstance(rows, CachedRows) else rows
+
+    def settle(self) -> None:
+        """Appends what no attention call has appended, and takes over what somebody has written to
+        `keys` and `values` or assigned.
+
+        Errors: folio_kv.Error for keys and values of different lengths.
+        """
+        self.flush()
+        handed, self._handed = self._handed, {}
+        assigned, self._assigned = self._assigned, {}
+        made = {role: rows.edited for role, rows in handed.items()} | assigned
+        if any(rows is not None for rows in made.values()):
+            # Where one of them is missing it has the rows that the layer holds.
+            held = self.dense(self.held)
+            self.replace(*(held[r] if made.get(r) is None else made[r] for r in (0, 1)))
+
+    def replace(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """These rows [batch, heads, tokens, dim] instead of those that the layer holds."""
+        if keys.shape[2] != values.shape[2]:
+            raise folio_kv.Error(
+                f"values: expected {keys.shape[2]} tokens, as keys, got {values.shape[2]}"
+            )
+        self._own_pages()
+        self.length = self.held = 0
+        self._take(keys.detach(), values.detach())
+        self.flush()
+
+    def _own_pages(self) -> None:
+        """What is written to the pages changes no other row."""
+        self.owner.own_pages()
+
+    def take_pending(self) -> tuple[torch.Tensor, torch.Tensor | None] | None:
+        """The rows to append, [tokens, heads, dim] each; they count as appended from now on."""
+        if self.pending is None:
+            return None
+        key, value = self.pending
+        self.pending = None
+        if self.is_latent:
+            return as_tokens(torch.cat([key, value], -1)), None
+        return as_tokens(key), as_tokens(value)
+
+    def flush(self) -> None:
+        """Appends what no attention call has appended."""
+        if self.pending is not None:
+            new = self.pending[0].shape[2]
+            key, value = self.take_pending()
+            if new:
+                self.step(self.held - new, new).append(self.planes.pages, key, value)
+
+    def step(self, start: int, new: int, sight: Sight | None = None) -> Any:
+        """The step of `new` tokens of each row behind its first `start` rows that the layer
+        holds.
+        """
+        return self.owner.step(start, new, sight)
+
+    def dense(self, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Copies of the first `length` rows, [batch, heads, length, dim]."""
+        self.flush()
+        key, value = self.planes.dense(self._pages(), length, self.dtype)
+        if not self.is_latent:
+            return key, value
+        rank = self.latent_dims[0]
+        return key[..., :rank], key[..., rank:]
+
+    def _pages(self) -> torch.Tensor:
+        """The pages of each row, [batch, columns]."""
+        return self.owner.pool.pages()
+
+    def get_seq_length(self) -> int:
+        keys = self._assigned.get(0)
+        return self.length if keys is None else keys.shape[2]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.get_seq_length() + query_length, 0
+
+    def reset(self) -> None:
+        self._forget()
+
+    def crop(self, tokens_to_remove: int) -> None:
+        self.settle()
+        self._drop(_checked_crop(tokens_to_remove))
+
+    def _drop(self, tokens: int) -> None:
+        self.length = self.held = max(0, self.length - tokens)
+
+    def moved(self, copies: list[tuple[int, int, int]]) -> None:
+        """Its pages are copied to those of the owner's new pool."""
+        if self.planes is not None:
+            pool = self.owner.pool
+            self.planes = self.planes.copied(copies, pool.num_pages, pool.page_size)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FolioLayer:
+        """Without its cache a copy is another layer of that cache, with rows of its own."""
+        self.settle()
+        other = memo[id(self)] = type(self).__new__(type(self))
+        state = {n: x for n, x in self.__dict__.items() if n not in ("owner", "planes")}
+        owner = memo.get(id(self.owner), self.owner)
+        other.__dict__.update(owner=owner, planes=self.planes)
+        other.__dict__.update(copy.deepcopy(state, memo))
+        if owner is self.owner and self.planes is not None:
+            pages = range(self.planes.pages.num_pages)
+            other.moved([(page, page, self.planes.pages.page_size) for page in pages])
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.settle()
+        saved = self.planes.dense(self._pages(), self.held, torch.float32) if self.held else None
+        return self.__dict__ | {"planes": None, "_saved": saved}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.restore()
+
+    def restore(self) -> None:
+        """Takes back the rows of a pickle, once both the layer and its cache are read."""
+        if "owner" not in self.__dict__ or "layers" not in self.owner.__dict__:
+            return
+        saved, self._saved = self.__dict__.get("_saved"), None
+        if saved is not None:
+            key, value = saved
+            if self.is_latent:
+                key, value = key.split(self.latent_dims, -1)
+            length, self.length, self.held = self.length, 0, 0
+            self._take(key, value)
+            self.flush()
+            self.length = length
+
+    # Rows are chosen for all layers at once, by the cache.
+    def select(self, rows: list[int]) -> None: ...
+    def reorder_cache(self, beam_idx: torch.LongTensor) -> None: ...
+    def batch_repeat_interleave(self, repeats: int) -> None: ...
+    def batch_select_indices(self, indices: torch.Tensor) -> None: ...
+    def offload(self) -> None: ...
+    def prefetch(self) -> None: ...
+
+
+def _checked_crop(tokens_to_remove: int) -> int:
+    """How many tokens `crop` takes away."""
+    if tokens_to_remove > 0:
+        raise folio_kv.Error(
+            f"tokens_to_remove: expected 0 or a negative number, got {tokens_to_remove}"
+        )
+    return -tokens_to_remove
