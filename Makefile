@@ -68,7 +68,7 @@ test-engines:
 
 test-engines-full:
 	tools/install_dependencies.sh
-	tools/engines.py test llama_cpp transformers vllm -- --architectures=all --engines=full
+	tools/engines.py test llama_cpp transformers transformers_newest vllm -- --architectures=all --engines=full
 
 # llama.cpp with its attention on folio: a virtual environment of llama-cpp-python, its server and the wheel folio-llama-cpp, with
 # libggml-folio.so inside.

@@ -8,8 +8,9 @@ usage: tools/engines.py make NAME ...              makes the environments that a
        tools/engines.py test NAME ... [-- OPTION ...]   builds folio_kv, runs the tests of each environment; options of pytest
        tools/engines.py run NAME ARGUMENT ...      builds folio_kv, runs `python ARGUMENT ...` of an environment with it
 
-NAME is a list of python/engines: numpy, transformers, vllm, llama_cpp, peers, pool_peers, nixl, lint. An environment holds what its list pins, and lies in the user's
-cache folder (XDG_CACHE_HOME or ~/.cache) under a name made from the list, so that it is made once. folio_kv is built anew each time,
+NAME is a list of python/engines: numpy, transformers, transformers_newest, vllm, llama_cpp, peers, pool_peers, nixl, lint. An
+environment holds what its list pins, over another one where BASES says so, and lies in the user's cache folder (XDG_CACHE_HOME or
+~/.cache) under a name made from the list, so that it is made once. folio_kv is built anew each time,
 which compiles what has changed, into build/python, and stands on the path before the environment; nothing of it is installed there.
 """
 import argparse
@@ -31,7 +32,15 @@ BUILD = ROOT / "build/python"
 # A folder as deep as build/release, and its flags: a compiler cache has the library's objects from there.
 OBJECTS = ROOT / "build/wheel"
 # environment -> its folders of python/tests
-TESTS = {"numpy": ["numpy"], "transformers": ["torch", "transformers"], "vllm": ["vllm"], "llama_cpp": ["llama_cpp"]}
+TESTS = {
+    "numpy": ["numpy"],
+    "transformers": ["torch", "transformers"],
+    "transformers_newest": ["transformers"],
+    "vllm": ["vllm"],
+    "llama_cpp": ["llama_cpp"],
+}
+# environment -> the one on which it stands: it holds its own packages only, in front of the other's.
+BASES = {"transformers_newest": "transformers"}
 # Environments without folio_kv: what their tests build they build themselves.
 WITHOUT_FOLIO_KV = {"llama_cpp"}
 OLDEST = (3, 11)
@@ -83,6 +92,8 @@ class Environment:
         self.has_torch = any(line.startswith("torch==") for line in self.list.read_text().splitlines())
         parts = [platform.machine(), sys.base_prefix, sys.version, self.list.read_text()]
         parts += [self.stubs.read_text()] if self.has_torch else []
+        self.base = Environment(BASES[name]) if name in BASES else None
+        parts += [self.base.folder.name] if self.base else []
         cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
         self.folder = cache / "folio/engines" / f"{name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
         self.python = self.folder / "bin/python"
@@ -99,6 +110,8 @@ class Environment:
         say(f"making the environment {self.name}: {self.folder}")
         shutil.rmtree(self.folder, ignore_errors=True)
         command([sys.executable, "-m", "venv", self.folder])
+        if self.base:
+            stand_on(self.folder, self.base.make())
         self.install()
         if self.has_torch:
             probe = [self.python, "-c", "import torch"]
@@ -120,6 +133,17 @@ class Environment:
         if "(from versions: none)" in installed.stderr:
             fail(f"{self.name}: no package for {platform.machine()} and Python {platform.python_version()}", NO_PACKAGE)
         fail(f"{self.name}: pip failed with status {installed.returncode}")
+
+
+def packages(folder):
+    """The folder of a virtual environment's packages."""
+    (found,) = folder.glob("lib/python3*/site-packages")
+    return found
+
+
+def stand_on(folder, base):
+    """Puts an environment's packages behind those of the virtual environment in `folder`."""
+    (packages(folder) / "folio_base.pth").write_text(f"{packages(base.folder)}\n")
 
 
 def build():
@@ -166,7 +190,7 @@ def test(names, options):
         folders = [folder for folder in (ROOT / "python/tests" / f for f in TESTS[name]) if folder.is_dir()]
         start = time.monotonic()
         cache = f"cache_dir={BUILD}/pytest-{name}"
-        done = subprocess.run([environment.folder / "bin/pytest", "-c", ROOT / "python/pyproject.toml", "-o", cache, *options, *folders],
+        done = subprocess.run([environment.python, "-m", "pytest", "-c", ROOT / "python/pyproject.toml", "-o", cache, *options, *folders],
                               cwd=ROOT, env=surroundings(environment, site), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="replace")
         state = "passed" if done.returncode == 0 else f"FAILED (status {done.returncode})"

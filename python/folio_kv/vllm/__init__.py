@@ -13,7 +13,14 @@ from __future__ import annotations
 import logging
 import os
 
-__all__ = ["register"]
+from .versions import ENGINE, capabilities
+
+__all__ = ["capabilities", "register"]
+
+_REPLACED = {
+    "CPU_ATTN": "folio_kv.vllm.backend.FolioBackend",
+    "CPU_MLA": "folio_kv.vllm.mla.FolioMLABackend",
+}
 
 # Below the logger "vllm", so that vLLM's handlers and its level apply.
 _logger = logging.getLogger("vllm.folio_kv")
@@ -22,8 +29,9 @@ _logger = logging.getLogger("vllm.folio_kv")
 def register() -> None:
     """Puts folio in place of vLLM's CPU attention; vLLM calls it, perhaps several times.
 
-    Does nothing under `FOLIO_VLLM=0`, on other platforms than the CPU, and with a vLLM whose hooks
-    are not the known ones (a warning says so): vLLM then runs as if folio were not installed.
+    Does nothing under `FOLIO_VLLM=0` and on other platforms than the CPU. A back end whose hooks are
+    not the known ones remains vLLM's own, and a warning says so; another one says once that a
+    version was not tested.
     """
     switch = os.environ.get("FOLIO_VLLM", "1")
     if switch not in ("0", "1"):
@@ -36,13 +44,18 @@ def register() -> None:
 
     if not current_platform.is_cpu():
         return
-    from folio_kv.vllm.versions import why_not_this_vllm
+    import vllm
 
-    reason = why_not_this_vllm()
-    if reason is not None:
-        _logger.warning("folio: %s; vLLM runs without folio", reason)
+    refused = {name: why for name, why in capabilities().items() if why}
+    for why in dict.fromkeys(refused.values()):
+        of = ", ".join(name for name in refused if refused[name] == why)
+        _logger.warning("folio: %s: %s; vLLM runs without folio there", of, why)
+    served = [name for name in _REPLACED if name not in refused]
+    if not served:
         return
+    if (warning := ENGINE.warning(vllm.__version__)) is not None:
+        _logger.warning("folio: %s", warning)
     from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
-    register_backend(AttentionBackendEnum.CPU_ATTN, "folio_kv.vllm.backend.FolioBackend")
-    register_backend(AttentionBackendEnum.CPU_MLA, "folio_kv.vllm.mla.FolioMLABackend")
+    for name in served:
+        register_backend(AttentionBackendEnum[name], _REPLACED[name])

@@ -1,97 +1,126 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which vLLM folio knows: the versions that were tested, and a probe of the hooks it leans on.
+"""What folio leans on in vLLM, whose attention classes are internal and change between releases.
 
-vLLM's attention classes are internal and change between releases. A version that is not in the
-list, or whose classes look different, is refused as a whole, so that no engine runs half on classes
-that folio guesses at.
+The two back ends are served or refused each by itself, so that no layer runs half on classes that
+folio guesses at.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
+import functools
 
-# Releases (major, minor) whose engine runs folio's tests.
-TESTED = ((0, 32),)
+from folio_kv._engine import Engine, members, names, parameters, value
 
-# What folio reads and overrides: parameters of vLLM's own implementation, in order, and fields of
-# the step's description.
-_IMPL_PARAMETERS = (
-    "num_heads",
-    "head_size",
-    "scale",
-    "num_kv_heads",
-    "alibi_slopes",
-    "sliding_window",
-    "kv_cache_dtype",
-    "logits_soft_cap",
-    "attn_type",
-    "kv_sharing_target_layer_name",
-    "sinks",
+__all__ = ["ENGINE", "capabilities"]
+
+_BACKEND = "vllm.v1.attention.backend"
+_CPU = "vllm.v1.attention.backends.cpu_attn"
+_CPU_MLA = "vllm.v1.attention.backends.mla.cpu_mla"
+_MLA = "vllm.model_executor.layers.attention.mla_attention"
+_BUILD = "common_prefix_len common_attn_metadata fast_build"
+
+_BOTH = (
+    names(
+        "vllm.v1.attention.backends.registry",
+        "register_backend AttentionBackendEnum.CPU_ATTN AttentionBackendEnum.CPU_MLA",
+    ),
+    names("vllm.config", "get_current_vllm_config"),
+    members("vllm.config", "CompilationConfig", "static_forward_context"),
+    names("vllm.envs", "VLLM_BATCH_INVARIANT"),
+    names("vllm.utils.torch_utils", "STR_DTYPE_TO_TORCH_DTYPE"),
+    members(
+        _BACKEND, "CommonAttentionMetadata", "query_start_loc seq_lens block_table_tensor causal"
+    ),
 )
-_FORWARD_PARAMETERS = (
-    "layer",
-    "query",
-    "key",
-    "value",
-    "kv_cache",
-    "attn_metadata",
-    "output",
-    "output_scale",
-    "output_block_scale",
-)
-_STEP_FIELDS = frozenset(
-    (
-        "query_start_loc",
-        "seq_lens",
-        "block_table_tensor",
-        "slot_mapping",
-        "num_actual_tokens",
-        "max_query_len",
-        "max_seq_len",
-        "causal",
-    )
+ENGINE = Engine(
+    "vLLM",
+    oldest=(0, 32),
+    newest=(0, 32),
+    capabilities={
+        "CPU_ATTN": (
+            *_BOTH,
+            names("vllm.config", "get_layers_from_vllm_config"),
+            names("vllm.model_executor.layers.attention", "Attention"),
+            names("vllm.utils.torch_utils", "is_quantized_kv_cache"),
+            names(_BACKEND, "AttentionMetadataBuilder AttentionType.DECODER"),
+            members(
+                _BACKEND,
+                "CommonAttentionMetadata",
+                "slot_mapping num_actual_tokens max_query_len max_seq_len",
+            ),
+            members(
+                _CPU,
+                "CPUAttentionMetadata",
+                "num_actual_tokens max_query_len query_start_loc max_seq_len seq_lens block_table "
+                "slot_mapping scheduler_metadata causal",
+            ),
+            parameters(
+                _CPU,
+                "CPUAttentionMetadataBuilder.__init__",
+                "kv_cache_spec layer_names vllm_config device",
+            ),
+            parameters(_CPU, "CPUAttentionMetadataBuilder.build", _BUILD),
+            parameters(
+                _CPU,
+                "CPUAttentionBackendImpl.__init__",
+                "num_heads head_size scale num_kv_heads alibi_slopes sliding_window kv_cache_dtype "
+                "logits_soft_cap attn_type kv_sharing_target_layer_name sinks",
+            ),
+            parameters(
+                _CPU,
+                "CPUAttentionBackendImpl.forward",
+                "layer query key value kv_cache attn_metadata output output_scale "
+                "output_block_scale",
+            ),
+            parameters(
+                _CPU,
+                "CPUAttentionBackendImpl.do_kv_cache_update",
+                "layer key value kv_cache slot_mapping",
+            ),
+            members(
+                _CPU,
+                "CPUAttentionBackendImpl",
+                "process_weights_after_loading num_heads head_size scale num_kv_heads alibi_slopes "
+                "sliding_window kv_cache_dtype logits_soft_cap attn_type sinks "
+                "kv_sharing_target_layer_name",
+            ),
+            value(
+                _CPU,
+                "CPUAttentionBackend.supported_kv_cache_layouts",
+                lambda layouts: [layout.name for layout in layouts()] == ["LBHNC"],
+                "LBHNC alone",
+            ),
+            value(
+                _CPU,
+                "CPUAttentionBackend.forward_includes_kv_cache_update",
+                lambda is_included: not is_included,
+                "false",
+            ),
+        ),
+        "CPU_MLA": (
+            *_BOTH,
+            names(_CPU_MLA, "CPUMLABackend"),
+            parameters(
+                _CPU_MLA, "CPUMLAImpl.forward_mqa", "q kv_c_and_k_pe_cache attn_metadata layer"
+            ),
+            members(
+                _CPU_MLA, "CPUMLAImpl", "num_heads scale kv_lora_rank kv_cache_dtype head_size"
+            ),
+            members(_MLA, "MLACommonMetadata", "decode num_decodes query_start_loc"),
+            members(_MLA, "MLACommonDecodeMetadata", "seq_lens block_table"),
+            parameters(_MLA, "MLACommonMetadataBuilder.build", _BUILD),
+        ),
+    },
 )
 
 
-def why_not_this_vllm() -> str | None:
-    """None if the installed vLLM is one that folio knows, else the reason in a sentence."""
+@functools.cache
+def capabilities() -> dict[str, str]:
+    """What of folio the installed vLLM can have: its back ends, each with "" or the reason why it
+    is refused.
+    """
     import vllm
 
-    version = getattr(vllm, "__version_tuple__", ())
-    if tuple(version[:2]) not in TESTED:
-        known = ", ".join(".".join(map(str, release)) + ".x" for release in TESTED)
-        return f"this is vLLM {getattr(vllm, '__version__', '?')}, folio knows {known}"
-    try:
-        return _why_not_these_hooks()
-    except (ImportError, AttributeError) as error:
-        return f"vLLM {vllm.__version__} lacks what folio hooks into ({error})"
-
-
-def _parameters(function: object) -> tuple[str, ...]:
-    return tuple(inspect.signature(function).parameters)[1:]  # type: ignore[arg-type]
-
-
-def _why_not_these_hooks() -> str | None:
-    from vllm.v1.attention.backend import CommonAttentionMetadata
-    from vllm.v1.attention.backends.cpu_attn import (
-        CPUAttentionBackend,
-        CPUAttentionBackendImpl,
-        CPUAttentionMetadataBuilder,
-    )
-    from vllm.v1.kv_cache_interface import KVCacheLayout
-
-    if _parameters(CPUAttentionBackendImpl.__init__) != _IMPL_PARAMETERS:
-        return "the parameters of vLLM's CPUAttentionBackendImpl are not those that folio knows"
-    if _parameters(CPUAttentionBackendImpl.forward) != _FORWARD_PARAMETERS:
-        return "the parameters of CPUAttentionBackendImpl.forward are not those that folio knows"
-    if CPUAttentionBackend.supported_kv_cache_layouts() != (KVCacheLayout.LBHNC,):
-        return "the layout of vLLM's CPU cache is not the one that folio knows"
-    if CPUAttentionBackend.forward_includes_kv_cache_update:
-        return "vLLM's CPU attention writes the cache in another place than folio knows"
-    fields = {field.name for field in dataclasses.fields(CommonAttentionMetadata)}
-    if missing := _STEP_FIELDS - fields:
-        return f"vLLM's description of a step lacks {', '.join(sorted(missing))}"
-    if not hasattr(CPUAttentionMetadataBuilder, "build"):
-        return "vLLM's CPUAttentionMetadataBuilder has no method build"
-    return None
+    version = getattr(vllm, "__version__", "of no version")
+    why = ENGINE.why_not(version)
+    return ENGINE.refusals(version) if why is None else dict.fromkeys(ENGINE.capabilities, why)

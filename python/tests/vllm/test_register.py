@@ -18,12 +18,17 @@ def backends() -> Iterator[Any]:
     pytest.importorskip("vllm")
     from vllm.v1.attention.backends.registry import AttentionBackendEnum
 
-    ours = (AttentionBackendEnum.CPU_ATTN, AttentionBackendEnum.CPU_MLA)
-    for member in ours:
-        member.clear_override()
+    from folio_kv.vllm import versions
+
+    def forget() -> None:
+        AttentionBackendEnum.CPU_ATTN.clear_override()
+        AttentionBackendEnum.CPU_MLA.clear_override()
+        versions.capabilities.cache_clear()
+        versions.ENGINE._warned.clear()
+
+    forget()
     yield AttentionBackendEnum
-    for member in ours:
-        member.clear_override()
+    forget()
 
 
 def test_registering_puts_folio_in_place_of_both_cpu_back_ends(backends: Any) -> None:
@@ -44,7 +49,7 @@ def test_the_switch_leaves_both_back_ends(backends: Any, monkeypatch: pytest.Mon
     assert not backends.CPU_MLA.is_overridden()
 
 
-def _warning_of_register(caplog: pytest.LogCaptureFixture) -> str:
+def _warnings_of_register(caplog: pytest.LogCaptureFixture) -> list[str]:
     import folio_kv.vllm
 
     logger = logging.getLogger("vllm.folio_kv")
@@ -53,38 +58,86 @@ def _warning_of_register(caplog: pytest.LogCaptureFixture) -> str:
         folio_kv.vllm.register()
     finally:
         logger.removeHandler(caplog.handler)
-    said = {(record.levelno, record.getMessage()) for record in caplog.records}
-    assert [level for level, _ in said] == [logging.WARNING]
-    return said.pop()[1]
+    said = dict.fromkeys((record.levelno, record.getMessage()) for record in caplog.records)
+    caplog.clear()
+    assert {level for level, _ in said} <= {logging.WARNING}
+    return [message for _, message in said]
 
 
-def test_an_unknown_version_is_refused_with_a_message(
+def test_an_older_version_is_refused_whole_with_one_message(
     backends: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     import vllm
 
-    monkeypatch.setattr(vllm, "__version_tuple__", (0, 99, 1))
-    monkeypatch.setattr(vllm, "__version__", "0.99.1")
-    message = _warning_of_register(caplog)
-    assert "this is vLLM 0.99.1, folio knows 0.32.x" in message
-    assert not backends.CPU_ATTN.is_overridden()
+    monkeypatch.setattr(vllm, "__version__", "0.31.2")
+    (message,) = _warnings_of_register(caplog)
+    assert "CPU_ATTN, CPU_MLA: vLLM: expected 0.32 or later, got 0.31.2; vLLM runs" in message
+    assert not backends.CPU_ATTN.is_overridden() and not backends.CPU_MLA.is_overridden()
 
 
-def test_a_known_version_with_other_hooks_is_refused_with_a_message(
+def test_a_newer_version_is_served_and_warned_of_once(
     backends: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    import vllm
+
+    monkeypatch.setattr(vllm, "__version__", "0.99.1")
+    (message,) = _warnings_of_register(caplog)
+    assert "vLLM 0.99.1 is newer than the newest that folio is tested with (0.32)" in message
+    assert _warnings_of_register(caplog) == []
+    assert backends.CPU_ATTN.is_overridden() and backends.CPU_MLA.is_overridden()
+
+
+def _other_forward(backends: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackendImpl
 
     monkeypatch.setattr(CPUAttentionBackendImpl, "forward", lambda self, layer, x: x)
-    assert "CPUAttentionBackendImpl.forward" in _warning_of_register(caplog)
-    assert not backends.CPU_ATTN.is_overridden()
+    return "CPUAttentionBackendImpl.forward(layer, query, key, value,"
+
+
+def _other_layout(backends: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
+
+    monkeypatch.setattr(CPUAttentionBackend, "supported_kv_cache_layouts", lambda: ())
+    return "CPUAttentionBackend.supported_kv_cache_layouts (LBHNC alone)"
+
+
+def _no_latent_class(backends: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    from vllm.v1.attention.backends.mla import cpu_mla
+
+    monkeypatch.delattr(cpu_mla, "CPUMLAImpl")
+    return "vllm.v1.attention.backends.mla.cpu_mla.CPUMLAImpl"
+
+
+@pytest.mark.parametrize(
+    "change, refused, served",
+    [
+        (_other_forward, "CPU_ATTN", "CPU_MLA"),
+        (_other_layout, "CPU_ATTN", "CPU_MLA"),
+        (_no_latent_class, "CPU_MLA", "CPU_ATTN"),
+    ],
+)
+def test_a_back_end_that_lacks_a_hook_is_refused_by_name_and_the_other_served(
+    change: Any,
+    refused: str,
+    served: str,
+    backends: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lacks = change(backends, monkeypatch)
+    (message,) = _warnings_of_register(caplog)
+    assert message.startswith(f"folio: {refused}: vLLM ") and " lacks " in message
+    assert lacks in message
+    assert not backends[refused].is_overridden()
+    assert backends[served].is_overridden()
 
 
 def test_a_switch_of_another_value_is_refused_with_a_message(
     backends: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("FOLIO_VLLM", "yes")
-    assert "FOLIO_VLLM: expected 0 or 1, got 'yes'" in _warning_of_register(caplog)
+    (message,) = _warnings_of_register(caplog)
+    assert "FOLIO_VLLM: expected 0 or 1, got 'yes'" in message
     assert not backends.CPU_ATTN.is_overridden()
 
 
