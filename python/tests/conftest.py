@@ -10,10 +10,24 @@ from __future__ import annotations
 
 import datetime
 import os
+import pathlib
+import subprocess
+import sys
 
 import pytest
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture(scope="session")
+def real_weights() -> pathlib.Path:
+    """The folder of tools/real_weights.py. The first call takes minutes."""
+    tool = [sys.executable, ROOT / "tools/real_weights.py"]
+    made = subprocess.run(tool, stdout=subprocess.PIPE, text=True)
+    assert made.returncode == 0, "tools/real_weights.py failed: its words stand above"
+    return pathlib.Path(made.stdout.strip())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

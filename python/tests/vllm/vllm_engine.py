@@ -80,9 +80,13 @@ class Engine:
     def run(
         self, cases: dict[str, dict[str, Any]], folio: bool, tag: str, **more: str
     ) -> dict[str, Any]:
-        """Runs the cases in one process; {case -> what `vllm_worker` says, "log": its output}."""
+        """Runs the cases in one process; {case -> what `vllm_worker` says, "log": its output}.
+
+        A case's model is a name of `vllm_models`, or the path of a folder.
+        """
         for case in cases.values():
-            self.model(case["model"])
+            if not Path(case["model"]).is_absolute():
+                self.model(case["model"])
         wanted, out = self.folder / f"{tag}.cases.json", self.folder / f"{tag}.json"
         wanted.write_text(json.dumps([dict(case, name=name) for name, case in cases.items()]))
         command = [sys.executable, str(HERE / "vllm_worker.py"), self.models, wanted, out]

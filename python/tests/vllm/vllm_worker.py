@@ -118,6 +118,18 @@ def repetitive(llm: Any) -> list[dict[str, Any]]:
     return _say(_generate(llm, [p * 6 for p in prompts_of([9, 14, 30], seed=7)], [24] * 3))
 
 
+def real_text(llm: Any) -> list[dict[str, Any]]:
+    """Prompts of tools/real_weights.py, short and of 700 tokens, and the long one again, which the
+    cache has.
+    """
+    folder = Path(llm.llm_engine.vllm_config.model_config.model)
+    texts = json.loads((folder.parent / "tokens.json").read_text())
+    long = texts.pop("documentation")[:700]
+    texts.pop("source")
+    said = _say(_generate(llm, [*texts.values(), long], [16] * (len(texts) + 1)))
+    return said + _say(_generate(llm, [long], [16]))
+
+
 def embedded(llm: Any) -> list[dict[str, Any]]:
     """Embeddings of prompts (encoders)."""
     prompts = [{"prompt_token_ids": p} for p in prompts_of([5, 40, 100], seed=6)]
@@ -125,7 +137,8 @@ def embedded(llm: Any) -> list[dict[str, Any]]:
 
 
 SCENARIOS: dict[str, Callable[[Any], list[dict[str, Any]]]] = {
-    f.__name__: f for f in (mixed, chunked, prefix, preempt, scored, repetitive, embedded)
+    f.__name__: f
+    for f in (mixed, chunked, prefix, preempt, scored, repetitive, real_text, embedded)
 }
 
 

@@ -10,6 +10,7 @@
 ///   {"do": "remove", "sequence", "from", "to"}                     llama_memory_seq_rm
 ///   {"do": "shift", "sequence", "from", "to", "by"}                llama_memory_seq_add
 ///   {"do": "copy", "sequence", "target", "from", "to"}             llama_memory_seq_cp
+///   {"do": "save", "path"}, {"do": "restore", "path"}          llama_state_save_file, _load_file
 ///   {"do": "write", "path": path}          the logits as f32: {"rows", "vocabulary", counts}
 ///   {"do": "close"}                        frees the context
 ///   {"do": "prompt", "tokens": n}, {"do": "deepen", "depth", "block"}, {"do": "steps",
@@ -90,6 +91,7 @@ class Runner {
     if (name == "close") return close();
     if (name == "decode") return decode(command);
     if (name == "remove" || name == "shift" || name == "copy") return change(name, command);
+    if (name == "save" || name == "restore") return keep(name, command.at("path"));
     if (name == "write") return write(command.at("path"));
     return measure(name, command);
   }
@@ -130,6 +132,16 @@ class Runner {
     } else {
       llama_memory_seq_cp(memory, sequence, int_of(command, "target"), from, to);
     }
+    return json::object();
+  }
+
+  json keep(const std::string& name, const std::string& path) {
+    llama_context* const context = session_->context();
+    size_t count = 0;
+    const bool done = name == "save"
+                          ? llama_state_save_file(context, path.c_str(), nullptr, 0)
+                          : llama_state_load_file(context, path.c_str(), nullptr, 0, &count);
+    if (!done) throw std::runtime_error(name + ": llama.cpp cannot " + name + " " + path);
     return json::object();
   }
 
