@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,17 +42,20 @@ class Model:
         runner("open", keys=keys, values=values, attention=attention, **given)
         return runner
 
-    def close(self) -> str:
+    def close(self) -> tuple[str, str]:
+        """What folio's last context logged, and the counters of all of them."""
         self.runners["stock"].close()
-        return self.runners["folio"].close()
+        log = self.runners["folio"]("close")["log"]
+        return log, self.runners["folio"].close()
 
 
 @pytest.fixture(scope="module")
 def model(built: pathlib.Path, real_weights: pathlib.Path) -> Iterator[Model]:
     made = Model(built, real_weights)
     yield made
-    errors = made.close()
-    assert "refused 0" in errors and "folio serves 18 of 18 attention layers" in errors
+    log, counters = made.close()
+    assert "folio serves 18 of 18 attention layers: 0-17" in log
+    assert set(re.findall(r"refused (\d+)", counters)) == {"0"}
 
 
 def decode(runner: Runner, parts: list[tuple[int, int, list[int]]], each: int = 0) -> np.ndarray:
@@ -189,24 +193,25 @@ def test_perplexity_by_types_of_the_cache(model: Model) -> None:
     assert kl["folio", "q8_0", "q4_0"] < 0.25 * kl["folio", "q4_0", "q8_0"]
 
 
-@pytest.mark.parametrize("path", ["on", "folio"])
+@pytest.mark.parametrize("writer", ["on", "folio"])
+@pytest.mark.parametrize("reader", ["on", "folio"])
 def test_a_state_goes_on_as_if_it_had_never_left(
-    model: Model, path: str, tmp_path: pathlib.Path
+    model: Model, writer: str, reader: str, tmp_path: pathlib.Path
 ) -> None:
+    # Not to the bit, in stock neither: a loaded state begins at cell 0, a window's ring had gone round.
     tokens = model.texts["documentation"][:700]
-    runner = model.open(path)
+    runner = model.open(writer)
     rows = decode(runner, [(0, 0, tokens)])
     runner("save", path=str(tmp_path / "state"))
-    expected = go_on(runner, {0: 700}, rows, 8)
-    again = model.open(path)
-    again("restore", path=str(tmp_path / "state"))
-    got = go_on(again, {0: 700}, rows, 8)
-    assert all(np.array_equal(a, b) for a, b in zip(expected, got))
-    other = model.open("on" if path == "folio" else "folio")
+    stayed = go_on(runner, {0: 700}, rows, 8)
+    other = model.open(reader)
     other("restore", path=str(tmp_path / "state"))
-    crossed = go_on(other, {0: 700}, rows, 8)
-    assert part_by_more_than_a_tie(expected, crossed) == 0
-    assert float(np.abs(crossed[1] - expected[1]).max()) < 0.1
+    loaded = go_on(other, {0: 700}, rows, 8)
+    print(
+        f"\nstate of {writer} in {reader}: top logits within {np.abs(loaded[1] - stayed[1]).max():.1e}"
+    )
+    assert part_by_more_than_a_tie(stayed, loaded) == 0
+    assert np.abs(loaded[1] - stayed[1]).max() < 0.1
 
 
 def shifted(runner: Runner, tokens: list[int]) -> tuple[dict[int, int], np.ndarray]:

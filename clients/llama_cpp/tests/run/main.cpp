@@ -12,7 +12,7 @@
 ///   {"do": "copy", "sequence", "target", "from", "to"}             llama_memory_seq_cp
 ///   {"do": "save", "path"}, {"do": "restore", "path"}          llama_state_save_file, _load_file
 ///   {"do": "write", "path": path}          the logits as f32: {"rows", "vocabulary", counts}
-///   {"do": "close"}                        frees the context
+///   {"do": "close"}                        frees the context: {"log"}, what was said since `open`
 ///   {"do": "prompt", "tokens": n}, {"do": "deepen", "depth", "block"}, {"do": "steps",
 ///   "position", "steps"}                   timing.h: {"seconds"}
 #include <ggml-backend.h>
@@ -32,7 +32,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What llama.cpp logs: warnings, and lines on flash attention, since the last `open`.
+/// What is logged: warnings, and lines on attention, since the last `open`.
 std::string& log_lines() {
   static std::string lines;
   return lines;
@@ -41,7 +41,8 @@ std::string& log_lines() {
 void on_log(ggml_log_level level, const char* text, void*) {
   const std::string line = text;
   const bool matters = level == GGML_LOG_LEVEL_WARN || level == GGML_LOG_LEVEL_ERROR ||
-                       line.find("lash") != std::string::npos;
+                       line.find("lash") != std::string::npos ||
+                       line.find("attention layers") != std::string::npos;
   if (matters) {
     log_lines() += line;
   }
@@ -105,7 +106,7 @@ class Runner {
 
   json close() {
     session_->close();
-    return json::object();
+    return {{"log", log_lines()}};
   }
 
   json decode(const json& command) {
