@@ -2,6 +2,7 @@
 /// tests/support/hidden_keys.cpp: the cases, and what must be left of their results.
 #include "support/hidden_keys.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -14,6 +15,7 @@ namespace folio::test {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double large = 0x1p100;  // q . k stays finite
 
 /// The first element, or the scale, of the key in every head of the plane. Integers have no NaN:
 /// their scales do.
@@ -35,17 +37,30 @@ void spoil(const PagedKVView& view, const Batch& batch, int64_t key, double valu
 
 struct Hiding {
   const char* name;
-  Mask mask;
   SequenceShape shape;
   int64_t key;
-  bool by_bias;
+  Mask mask = Mask::causal();
+  bool by_bias = false;
+  bool by_intervals = false;
+  TreeForm tree = TreeForm::none;
+  int32_t selected = 0;
+  int32_t shared_context = 0;  ///< of the second sequence, if it begins with the first one's pages
 };
 
+// The last key of the window is seen by nobody of the sequence that shares its page.
 const Hiding hidings[] = {
-    {"by causality", Mask::causal(), {20, 150}, 140, false},
-    {"by causality, in other tasks, too", Mask::causal(), {50, 150}, 130, false},
-    {"by a window", Mask::sliding_window(30, 2), {20, 150}, 110, false},
-    {"by a bias", Mask::causal(), {6, 90}, 40, true},
+    {"by causality", {20, 150}, 140},
+    {"by causality, in other tasks, too", {50, 150}, 130},
+    {"by a window", {20, 150}, 110, Mask::sliding_window(30, 2)},
+    {.name = "by a bias", .shape = {6, 90}, .key = 40, .by_bias = true},
+    {.name = "by intervals", .shape = {20, 150}, .key = 60, .by_intervals = true},
+    {.name = "by a tree", .shape = {20, 150}, .key = 133, .tree = TreeForm::random},
+    {.name = "by lists", .shape = {20, 150}, .key = 60, .selected = 40},
+    {.name = "by a window, in a page that another sequence has, too",
+     .shape = {20, 150},
+     .key = 110,
+     .mask = Mask::sliding_window(30, 2),
+     .shared_context = 150},
 };
 
 HiddenKeyCase case_of(const Hiding& hiding, bool has_scales, bool in_value, double value) {
@@ -54,9 +69,12 @@ HiddenKeyCase case_of(const Hiding& hiding, bool has_scales, bool in_value, doub
               std::to_string(value) + ", hidden " + hiding.name;
   CaseOptions& options = made.options;
   options.head_size = 64;
-  options.shared = 0.0;
-  options.sequences = {hiding.shape, {2, 90}};
+  options.shared = hiding.shared_context > 0 ? 1.0 : 0.0;
+  options.sequences = {hiding.shape, {2, hiding.shared_context > 0 ? hiding.shared_context : 90}};
   options.mask = hiding.mask;
+  options.intervals = hiding.by_intervals;
+  options.tree = hiding.tree;
+  options.selected = hiding.selected;
   if (hiding.by_bias) options.bias = BiasForm::shared;
   if (has_scales) {
     options.key_dtype = options.value_dtype = DType::i8;
@@ -65,7 +83,7 @@ HiddenKeyCase case_of(const Hiding& hiding, bool has_scales, bool in_value, doub
   }
   made.key = hiding.key;
   made.in_value = in_value;
-  made.is_nan = std::isnan(value);
+  made.value = value;
   made.arrange = [=](AttentionCase& c) {
     if (hiding.by_bias)
       set_bias(c, [&](int64_t row, int64_t key) {
@@ -79,15 +97,25 @@ HiddenKeyCase case_of(const Hiding& hiding, bool has_scales, bool in_value, doub
 
 enum class View { seen, hidden, hidden_by_bias };
 
+/// Whether the row's list has the key.
+bool is_listed(AttentionCase& c, int64_t row, int64_t key) {
+  if (!c.problem().selection) return true;
+  const reference::Slot at = reference::slot_of(c.args().key, c.batch(), 0, key);
+  const int32_t* const list = c.batch().selected + row * c.batch().selected_stride;
+  return std::count(list, list + c.batch().selected_stride,
+                    at.page * c.args().key.page_size + at.slot) > 0;
+}
+
 View view_of(AttentionCase& c, const HiddenKeyCase& of, int64_t row) {
-  if (!reference::is_visible(c.problem(), c.batch(), 0, row, of.key)) return View::hidden;
+  if (!reference::is_visible(c.problem(), c.batch(), 0, row, of.key) || !is_listed(c, row, of.key))
+    return View::hidden;
   return c.options().bias != BiasForm::none && row % 2 == 0 ? View::hidden_by_bias : View::seen;
 }
 
 bool is_lse_right(AttentionCase& c, int64_t row, int32_t head) {
   const reference::QueryResult& exact = c.expected(row, head);
-  return std::fabs(static_cast<double>(c.output_lse(row, head)) - exact.lse) <=
-         lse_bound(exact, c.precision());
+  const auto found = static_cast<double>(c.output_lse(row, head));
+  return found == exact.lse || std::fabs(found - exact.lse) <= lse_bound(exact, c.precision());
 }
 
 }  // namespace
@@ -97,7 +125,7 @@ std::vector<HiddenKeyCase> hidden_key_cases() {
   for (const Hiding& hiding : hidings)
     for (const bool has_scales : {false, true})
       for (const bool in_value : {false, true})
-        for (const double value : {std::nan(""), infinity})
+        for (const double value : {std::nan(""), infinity, large})
           cases.push_back(case_of(hiding, has_scales, in_value, value));
   HiddenKeyCase latent = case_of(hidings[0], false, false, std::nan(""));
   latent.name += ", V in K";
@@ -111,6 +139,8 @@ std::vector<HiddenKeyCase> hidden_key_cases() {
 ::testing::AssertionResult keeps_hidden_keys_out(AttentionCase& c, const HiddenKeyCase& of) {
   const int64_t end = c.batch().query_offsets[1];
   const bool is_in_key = !of.in_value || c.problem().value_in_key;
+  const bool is_in_value = of.in_value || c.problem().value_in_key;
+  const bool is_finite = std::isfinite(of.value);
   const auto fails = [&](int64_t row, const char* what) {
     return ::testing::AssertionFailure() << "row " << row << ": " << what;
   };
@@ -119,17 +149,17 @@ std::vector<HiddenKeyCase> hidden_key_cases() {
     const View view = view_of(c, of, row);
     if (view == View::seen) {
       ++seen;
-      if (of.is_nan && std::isfinite(c.output(row, 0, 0)))
+      if (std::isnan(of.value) && std::isfinite(c.output(row, 0, 0)))
         return fails(row, "sees the key and is finite");
-    } else if (!is_in_key) {
-      for (int32_t head = 0; head < c.problem().q_heads; ++head)
-        if (!is_lse_right(c, row, head)) return fails(row, "does not see V, and its lse is wrong");
-    } else if (view == View::hidden) {  // behind a bias K may be anything, and o and lse with it
-      const auto right = c.problem().value_in_key ? ::testing::AssertionSuccess()
-                                                  : matches_reference(c, {row, row + 1});
+      continue;
+    }
+    for (int32_t head = 0; head < c.problem().q_heads; ++head)
+      if ((!is_in_key || view == View::hidden || is_finite) && !is_lse_right(c, row, head))
+        return fails(row, "does not see the key, and its lse is wrong");
+    // Behind a bias K that is not finite may be anything, and o and lse with it.
+    if (is_finite || (!is_in_value && view == View::hidden)) {
+      const auto right = matches_reference(c, {row, row + 1});
       if (!right) return right;
-      for (int32_t head = 0; head < c.problem().q_heads; ++head)
-        if (!is_lse_right(c, row, head)) return fails(row, "does not see K, and its lse is wrong");
     }
   }
   if (seen == 0 || seen == end) return fails(end, "all see the key, or none does");

@@ -5,9 +5,10 @@
 /// to wait (see there). A plan serves any number of threads at once, a workspace one call at a
 /// time.
 ///
-/// What a query does not see does not move its result while it is finite. A slot that no query of
-/// the sequence sees in any head, whatever hides it, is dead: it may hold NaN and infinity, too.
-/// Where others of the sequence see it, NaN and infinity
+/// What a query does not see does not move its result while it is finite (behind a bias of -inf:
+/// while its q . k is). A slot that no query of the sequence sees in any head, whatever hides it,
+/// is dead: it may hold NaN and infinity, too. Where others of the sequence see it, NaN and
+/// infinity
 ///
 ///   in K or its scales   reach no o and no lse behind mask, interval, tree or list; behind a bias
 ///                        of -inf they may, for it is added to what they make of the logit
@@ -49,10 +50,10 @@ struct AttentionArgs {
   /// [q_heads or 1, tokens, >= context] of problem.bias_dtype, key index from the row's start. With
   /// problem.bias_per_sequence [q_heads or 1, >= new tokens of any sequence, >= context]: that of
   /// sequence 0, whose row t belongs to its new token t. A finite bias hides nothing, the largest
-  /// and the smallest float included. -inf hides a key whose K is finite from that query and head,
-  /// exactly as a mask does: a query left without keys gets o = 0, lse = -inf (or its sink logit),
-  /// and the slot of a key that is hidden from every query of its sequence in every head is dead,
-  /// its K and V may hold anything. NaN and +inf spoil the query.
+  /// and the smallest float included. -inf hides a key whose q . k is finite from that query and
+  /// head, exactly as a mask does: a query left without keys gets o = 0, lse = -inf (or its sink
+  /// logit), and the slot of a key that is hidden from every query of its sequence in every head is
+  /// dead, its K and V may hold anything. NaN and +inf spoil the query.
   ConstTensor<3> bias = {};
   /// with problem.bias_per_sequence: from the bias of a sequence to that of the next; 0: all
   /// sequences share one
