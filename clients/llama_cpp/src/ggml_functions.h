@@ -6,8 +6,8 @@
 /// files as they like. So the module has neither undefined symbols of ggml nor a soname among its
 /// needs, and never brings a second ggml into the process.
 ///
-/// All are of ggml's public interface. What a function of it answers is never read from ggml's
-/// structures: those change more often (probe.h).
+/// All but log_internal are of ggml's public interface. What a function of it answers is never read
+/// from ggml's structures: those change more often (probe.h).
 #pragma once
 
 #include <string>
@@ -54,8 +54,8 @@ struct Operations {
 };
 
 /// Finds the functions in the library that holds the address `caller`, or in those that it needs.
-/// Returns the name of the first that is missing, null if all are there. Call it once, before
-/// ggml() is used.
+/// Returns the name of the first that is missing, null if all are there: those behind it were not
+/// looked for, ggml_version is the first. Call it before ggml() is used.
 [[nodiscard]] const char* find_ggml_functions(const void* caller);
 
 /// Whether the functions that were found are those of the library that holds the address `caller`,

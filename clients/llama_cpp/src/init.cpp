@@ -15,11 +15,15 @@ namespace {
 std::string refuse_ggml(const void* caller) {
   if (has_begun())
     return is_found_ggml(caller) ? "" : "it serves another ggml of this process already";
-  if (const char* missing = find_ggml_functions(caller))
+  const char* const missing = find_ggml_functions(caller);
+  if (ggml().version == nullptr)
     return std::string("the program that loads it has no ") + missing +
            " that can be found; llama.cpp must be a shared library";
   const char* const version = ggml().version();
   if (std::string reason = refuse_version(version); !reason.empty()) return reason;
+  if (missing != nullptr)
+    return name_of_ggml(version) + ", which has no " + missing + "; the device is tested in ggml " +
+           tested_range();
   std::string moved = probe_layouts();
   if (moved.empty()) moved = probe_attention();
   if (moved.empty()) return {};

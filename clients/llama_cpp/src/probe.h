@@ -7,6 +7,8 @@
 /// own functions are asked, before it is given anything: each is called with a table that has a
 /// mark in every place, and the mark that is met says which place the function looks at; ggml makes
 /// nodes, and they are read as the device reads them. Then a small graph is computed by both.
+/// What ggml has no function to ask for, the numbers of a device's type and of a status, is taken
+/// from the headers.
 #pragma once
 
 #include <string>

@@ -25,7 +25,9 @@ bool fits_extents(const ggml_tensor* tensor) {
   return true;
 }
 
-/// Operands and numbers of a later ggml: what they ask for would be left out.
+/// Operands and numbers of a later ggml: what they ask for would be left out. Known are q, K, V,
+/// the mask and sinks; scale, ALiBi, softcap, the precision asked for, and n_kv_max, a hint of how
+/// many keys a query sees at the most.
 const char* refuse_unknown(const ggml_tensor* node) {
   for (int i = 5; i < GGML_MAX_SRC; ++i)
     if (node->src[i] != nullptr) return "it has an operand that the device does not know";

@@ -47,6 +47,14 @@ TEST_F(Load, AnOlderVersionIsRefusedByItsName) {
       HasSubstr("not loaded: this is ggml 0.15.0; the device serves ggml 0.15.1 and later"));
 }
 
+TEST_F(Load, WhatLacksAFunctionIsToldSoOrThatItIsOlder) {
+  EXPECT_EXIT(std::exit(load(BARE_GGML)), testing::ExitedWithCode(refused),
+              ContainsRegex("not loaded: this is ggml 0.25.3, which has no ggml_[a-z_]+; the "
+                            "device is tested in ggml "));
+  EXPECT_EXIT(std::exit(load(BARE_OLDER_GGML)), testing::ExitedWithCode(refused),
+              HasSubstr("not loaded: this is ggml 0.12.0; the device serves ggml 0.15.1"));
+}
+
 TEST_F(Load, WhatIsLaidOutOtherwiseIsRefusedByItsName) {
   const struct {
     const char* library;

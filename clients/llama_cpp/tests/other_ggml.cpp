@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// clients/llama_cpp/tests/other_ggml.cpp: a library that looks like another ggml to a module that
 /// it loads. It is the real one, on which it depends, but for what stands here; one macro chooses.
+/// BARE_GGML and BARE_OLDER_GGML depend on nothing and have a version alone.
 #include <dlfcn.h>
 #include <ggml-backend-impl.h>
 
@@ -16,8 +17,12 @@ template <class Function>
 
 /// Where the CPU device's buffers are allocated: what the module replaces.
 void* allocates() {
+#if defined(BARE_GGML) || defined(BARE_OLDER_GGML)
+  return nullptr;
+#else
   const ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
   return reinterpret_cast<void*>(ggml_backend_dev_buffer_type(cpu)->iface.alloc_buffer);
+#endif
 }
 void* const allocated = allocates();
 
