@@ -76,8 +76,10 @@ def lock(path):
             say(f"waiting for another process that holds {path}")
             fcntl.flock(file, fcntl.LOCK_EX)
         LOCKS.append(file.fileno())
-        yield
-        LOCKS.remove(file.fileno())
+        try:
+            yield
+        finally:
+            LOCKS.remove(file.fileno())
 
 
 class Environment:

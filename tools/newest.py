@@ -77,7 +77,7 @@ def releases(package):
     status, said = run(package, [python, "-m", "pip", "--disable-pip-version-check", "index", "versions", package.name])
     found = re.search(r"^Available versions: (.*)$", said, re.MULTILINE)
     if status != 0 or not found:
-        raise Failed(f"the package index lists no release of {package.name}")
+        raise Failed(f"the package index lists no release of {package.name}, or cannot be reached")
     return found.group(1).split(", ")
 
 
@@ -231,7 +231,11 @@ def row(package):
             except NotInstallable as reason:
                 before = before or f"not installable here: {reason}"
         return newest, f"FAILS: {before}", False
-    except Failed as reason:
+    except (Exception, SystemExit) as reason:  # whatever it is, the other packages have their rows
+        if isinstance(reason, SystemExit):
+            reason = f"tools/engines.py ends with status {reason}, its words are above"
+        elif not isinstance(reason, Failed):
+            reason = f"{type(reason).__name__}: {reason}"
         return newest, f"FAILS: {before}; {version}: {reason}" if before else f"FAILS: {reason}", False
 
 
@@ -255,7 +259,7 @@ def main():
         if package.name in chosen:
             version, words, is_well = row(package)
             passed = passed and is_well
-            print(f"| {package.name} | {version} | {words.replace('|', '/')} |", flush=True)
+            print(f"| {package.name} | {version} | {' '.join(words.replace('|', '/').split())} |", flush=True)
     sys.exit(0 if passed else 1)
 
 

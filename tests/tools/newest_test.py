@@ -21,7 +21,7 @@ def outcome(answers):
 
     def serve(package, version):
         answer = answers[version]
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
@@ -36,15 +36,19 @@ class Table(unittest.TestCase):
         self.addCleanup(patches.close)
         patches.enter_context(mock.patch.object(newest, "SCRATCH", pathlib.Path(folder.name)))
 
-    def run_with(self, answers, *arguments):
-        """(exit status, the table's row of a package whose releases are 3.0, 2.0, 1.0 and 0.9)"""
+    def table(self, packages, *arguments):
+        """(exit status, lines) for packages whose releases are 3.0, 2.0, 1.0 and 0.9"""
         said = io.StringIO()
-        packages = [newest.Package("one", outcome(answers), "numpy")]
         with mock.patch.object(newest, "PACKAGES", packages), mock.patch.object(sys, "argv", ["newest.sh", *arguments]), \
                 mock.patch.object(newest, "releases", lambda package: ["3.0", "2.0", "1.0", "0.9"]), contextlib.redirect_stdout(said), \
                 contextlib.redirect_stderr(said), self.assertRaises(SystemExit) as end:
             newest.main()
-        return end.exception.code, said.getvalue().splitlines()[-1]
+        return end.exception.code, said.getvalue().splitlines()
+
+    def run_with(self, answers, *arguments):
+        """(exit status, the last line, which is the row) for one package"""
+        status, lines = self.table([newest.Package("one", outcome(answers), "numpy")], *arguments)
+        return status, lines[-1]
 
     def test_what_is_served_or_refused_by_name_passes(self):
         for words in ("served whole (3 passed)", "in part: FolioCache is refused: it lacks x", "refused: too old"):
@@ -62,6 +66,15 @@ class Table(unittest.TestCase):
         self.assertEqual((status, row), (1, "| one | 3.0 | FAILS: not installable here: no two==3.0 |"))
         status, row = self.run_with({"3.0": why, "2.0": newest.Failed("test_a")})
         self.assertEqual((status, row), (1, "| one | 3.0 | FAILS: not installable here: no two==3.0; 2.0: test_a |"))
+
+    def test_whatever_fails_in_one_row_the_others_have_theirs(self):
+        for failure, words in (
+            (ValueError("no\nJSON | here"), "ValueError: no JSON / here"),
+            (SystemExit(4), "tools/engines.py ends with status 4, its words are above"),
+        ):
+            other = newest.Package("other", outcome({"3.0": "served whole"}), "numpy")
+            status, rows = self.table([newest.Package("one", outcome({"3.0": failure}), "numpy"), other])
+            self.assertEqual((status, rows[-2:]), (1, [f"| one | 3.0 | FAILS: {words} |", "| other | 3.0 | served whole |"]))
 
     def test_an_unknown_package_is_refused(self):
         status, words = self.run_with({}, "two")
