@@ -12,7 +12,7 @@
 set -eu
 : "${PYTHON:=python3}"
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+trap 'status=$?; rm -rf "$folder"; [ "$status" = 0 ] || exit 1' EXIT
 trap 'exit 1' INT TERM HUP
 
 install() {
