@@ -47,15 +47,20 @@ int layer_in(std::string_view name, int otherwise) {
 }
 
 void Layers::see(int layer, std::string_view refusal) {
-  const auto [place, is_new] = layers_.try_emplace(layer, refusal);
-  is_repeated_ = is_repeated_ || !is_new;
-  has_news_ = has_news_ || is_new || place->second != refusal;
-  if (place->second != refusal) place->second = refusal;
+  const auto [place, is_new] = present_.try_emplace(layer, refusal);
+  if (!is_new && place->second.empty()) place->second = refusal;
 }
 
 std::string Layers::end_graph(int threads) {
-  const bool tells = has_news_ && (is_first() || is_repeated_);
-  is_repeated_ = false;
+  bool is_repeated = false;  // a layer was there before
+  for (const auto& [layer, refusal] : present_) {
+    const auto [place, is_new] = layers_.try_emplace(layer, refusal);
+    is_repeated = is_repeated || !is_new;
+    has_news_ = has_news_ || is_new || place->second != refusal;
+    place->second = refusal;
+  }
+  present_.clear();
+  const bool tells = has_news_ && (is_first() || is_repeated);
   if (!tells) return {};
   has_told_ = true;
   has_news_ = false;

@@ -26,7 +26,8 @@ using LayerMap = std::map<int, std::string>;
 /// thread at a time.
 class Layers {
  public:
-  /// A node of attention of the present graph; `refusal`: why it is llama.cpp's, empty: folio's.
+  /// A node of attention of the present graph; `refusal`: why it is llama.cpp's, empty: folio's. A
+  /// layer with several nodes (self and cross attention) is folio's if all are.
   void see(int layer, std::string_view refusal);
   /// Whether nothing was told yet.
   [[nodiscard]] bool is_first() const { return !has_told_; }
@@ -34,9 +35,8 @@ class Layers {
   [[nodiscard]] std::string end_graph(int threads);
 
  private:
-  LayerMap layers_;
+  LayerMap layers_, present_;  ///< of all graphs, of the present one
   bool has_news_ = false;
-  bool is_repeated_ = false;  ///< the present graph has a layer that was there before it
   bool has_told_ = false;
 };
 

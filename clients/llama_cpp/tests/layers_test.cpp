@@ -58,6 +58,14 @@ TEST(Layers, OfSeveralGraphsAreToldOfTogetherBehindTheFirstStep) {
   for (const size_t silent : {1, 2, 4, 5, 6}) EXPECT_THAT(lines[silent], IsEmpty()) << silent;
 }
 
+TEST(Layers, OfTwoNodesAreLlamaCppsIfOneIsAndToldOfOnce) {
+  const Graph graph = {{0, ""}, {0, "no"}, {1, "no"}, {1, ""}, {2, ""}, {2, ""}};
+  const std::vector<std::string> lines = lines_of({graph, graph, graph});
+  const char* const told =
+      "folio serves 1 of 3 attention layers: 2; llama.cpp serves 0-1: no; 1 threads of ggml";
+  EXPECT_THAT(lines, testing::ElementsAre(told, "", ""));
+}
+
 TEST(Layers, AreToldOfAnewWhenTheyChangeHands) {
   const std::vector<std::string> lines = lines_of({{{0, ""}}, {{0, "no"}}, {{0, "no"}}});
   EXPECT_EQ(lines[1],
