@@ -100,21 +100,18 @@ class FolioCache(cache_utils.Cache):
         if rows != self.rows:
             raise folio_kv.Error(f"key_states: expected {self.rows} rows as before, got {rows}")
 
-    def make_room(self, length: int) -> None:
-        """Pages of the pool for `length` tokens of each row."""
+    def make_room(self, start: int, length: int) -> None:
+        """Pages of the pool for `length` tokens of each row, of which those from `start` on will be
+        written to.
+        """
         if self.pool is None:
             tokens = max(self.capacity or 0, self.page_size * room_for(length, self.page_size))
             self.pool = RowPool(self.rows, tokens, self.page_size)
-        copies = self.pool.extend(length)
+        copies = None if start < self.pool.shared else self.pool.extend(length)
         if copies is None:
             self._grow(length)
         else:
             self._copy(copies)
-
-    def own_pages(self) -> None:
-        """No row shares a page with another from now on."""
-        if self.pool is not None and self.pool.shares_pages:
-            self._grow(self.pool.length)
 
     def _grow(self, length: int) -> None:
         for layer in self._pool_layers():
@@ -162,6 +159,7 @@ class FolioCache(cache_utils.Cache):
             return
         for layer in self._paged_layers():
             layer.settle()
+            layer.before_change()
         self._steps.clear()
         if self.pool is not None:
             if len(rows) > self.pool.rows:
@@ -174,7 +172,10 @@ class FolioCache(cache_utils.Cache):
 
     def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
         """Row i becomes row beam_idx[i]: the pool's pages are shared, only cut ones are copied."""
-        self._select(beam_idx.tolist())
+        rows = beam_idx.tolist()
+        if self.rows is not None and any(not 0 <= row < self.rows for row in rows):
+            raise folio_kv.Error(f"beam_idx: expected numbers of {self.rows} rows, got {rows}")
+        self._select(rows)
         super().reorder_cache(beam_idx)
 
     def batch_repeat_interleave(self, repeats: int) -> None:
@@ -190,7 +191,9 @@ class FolioCache(cache_utils.Cache):
         super().batch_select_indices(indices)
 
     def crop(self, tokens_to_remove: int) -> None:
-        """Removes the last `-tokens_to_remove` tokens."""
+        """Removes the last `-tokens_to_remove` tokens, in all layers or, with an error, in none."""
+        for layer in self._paged_layers():
+            layer.expect_crop(tokens_to_remove)
         super().crop(tokens_to_remove)
         self._steps.clear()
         lengths = [layer.length for layer in self._pool_layers()]

@@ -51,9 +51,9 @@ class Described(torch.Tensor):
         raise NotImplementedError
 
     def dense(self) -> torch.Tensor:
-        """The stored tensor of the same shape and dtype; made once."""
+        """The stored tensor of the same shape, strides and dtype; made once."""
         if self._dense is None:
-            self._dense = self.make_dense()
+            self._dense = self.make_dense().contiguous()  # as torch takes this one to be
         return self._dense
 
     @property

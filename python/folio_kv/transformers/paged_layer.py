@@ -8,6 +8,7 @@ function appends and attends in one call. Whoever reads the tensors otherwise ge
 from __future__ import annotations
 
 import copy
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from .cache import FolioCache
 
 __all__ = ["FolioLayer"]
+
+
+OWN = ("owner", "planes", "_pairs")  # what a copy of a layer has of its own
 
 
 class FolioLayer(cache_utils.DynamicLayer):
@@ -47,7 +51,8 @@ class FolioLayer(cache_utils.DynamicLayer):
         self.planes: Planes | None = None
         self.is_latent = False
         self.is_initialized = False
-        self._handed: dict[int, CachedRows] = {}
+        self._pairs: weakref.WeakSet[RowPair] = weakref.WeakSet()
+        self._handed: tuple[CachedRows, ...] = ()
         self._assigned: dict[int, torch.Tensor] = {}
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
@@ -63,7 +68,7 @@ class FolioLayer(cache_utils.DynamicLayer):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Takes new rows [batch, heads, new, dim]; returns all rows, described."""
         self.settle()
-        if not self.is_initialized:
+        if self.planes is None:  # `early_initialization` knows less
             self.lazy_initialization(key_states, value_states)
         self.owner.expect_rows(key_states.shape[0])
         return self._take(key_states, value_states)
@@ -75,12 +80,11 @@ class FolioLayer(cache_utils.DynamicLayer):
         self._make_room(self.held + new)
         self.length, self.held = self.length + new, self.held + new
         self.pending = key_states, value_states
-        pair = RowPair(self, self.held)
-        return self._rows(pair, 0), self._rows(pair, 1)
+        return self._rows()
 
     def _make_room(self, rows: int) -> None:
-        """Pages for so many rows of each sequence of the batch."""
-        self.owner.make_room(rows)
+        """Pages for so many rows of each sequence of the batch, more than are held."""
+        self.owner.make_room(self.held, rows)
         if self.planes is None:
             self.planes = self._new_planes(self.owner.pool.num_pages, self.owner.page_size)
 
@@ -113,17 +117,34 @@ class FolioLayer(cache_utils.DynamicLayer):
     def _kept(self, role: int) -> CachedRows | None:
         if role in self._assigned:
             return self._assigned[role]
-        if self._handed.get(role) is None:
+        if not self._handed:
             self.settle()
             if not self.held:
                 return None
-            self._handed[role] = self._rows(RowPair(self, self.held), role, is_kept=True)
+            self._handed = self._rows(is_kept=True)
         return self._handed[role]
 
-    def _rows(self, pair: RowPair, role: int, is_kept: bool = False) -> CachedRows:
-        heads, dim = self.heads_and_dims[role]
-        shape = (self.owner.rows, heads, pair.length, dim)
-        return CachedRows(shape, self.dtype, self.device, pair=pair, role=role, is_kept=is_kept)
+    def _rows(self, is_kept: bool = False) -> tuple[CachedRows, CachedRows]:
+        """All rows that the layer holds, described."""
+        pair = RowPair(self, self.held)
+        self._pairs.add(pair)
+        return tuple(
+            CachedRows(
+                (self.owner.rows, heads, pair.length, dim),
+                self.dtype,
+                self.device,
+                pair=pair,
+                role=role,
+                is_kept=is_kept,
+            )
+            for role, (heads, dim) in enumerate(self.heads_and_dims)
+        )
+
+    def before_change(self) -> None:
+        """Whoever has described rows keeps them, whatever becomes of those in the pages."""
+        for pair in self._pairs:
+            pair.dense()
+        self._pairs.clear()
 
     def _assign(self, role: int, rows: torch.Tensor | None) -> None:
         if rows is None:  # what transformers' own constructors do
@@ -137,7 +158,7 @@ class FolioLayer(cache_utils.DynamicLayer):
             e not in ("any", n) for e, n in zip(expected, rows.shape, strict=True)
         ):
             raise folio_kv.Error(f"{name}: expected {expected}, got {list(rows.shape)}")
-        if isinstance(rows, CachedRows) and rows is self._handed.get(role):
+        if self._handed and rows is self._handed[role]:
             return  # `layer.keys *= x` assigns what it has written to
         self._assigned[role] = rows.dense() if isinstance(rows, CachedRows) else rows
 
@@ -148,9 +169,9 @@ class FolioLayer(cache_utils.DynamicLayer):
         Errors: folio_kv.Error for keys and values of different lengths.
         """
         self.flush()
-        handed, self._handed = self._handed, {}
+        handed, self._handed = self._handed, ()
         assigned, self._assigned = self._assigned, {}
-        made = {role: rows.edited for role, rows in handed.items()} | assigned
+        made = {rows.role: rows.edited for rows in handed} | assigned
         if any(rows is not None for rows in made.values()):
             # Where one of them is missing it has the rows that the layer holds.
             held = self.dense(self.held)
@@ -162,14 +183,10 @@ class FolioLayer(cache_utils.DynamicLayer):
             raise folio_kv.Error(
                 f"values: expected {keys.shape[2]} tokens, as keys, got {values.shape[2]}"
             )
-        self._own_pages()
+        self.before_change()
         self.length = self.held = 0
-        self._take(keys.detach(), values.detach())
+        self._take(*(x.detach().to(self.dtype) for x in (keys, values)))
         self.flush()
-
-    def _own_pages(self) -> None:
-        """What is written to the pages changes no other row."""
-        self.owner.own_pages()
 
     def take_pending(self) -> tuple[torch.Tensor, torch.Tensor | None] | None:
         """The rows to append, [tokens, heads, dim] each; they count as appended from now on."""
@@ -216,11 +233,22 @@ class FolioLayer(cache_utils.DynamicLayer):
         return self.get_seq_length() + query_length, 0
 
     def reset(self) -> None:
+        self.before_change()
         self._forget()
 
     def crop(self, tokens_to_remove: int) -> None:
+        self.expect_crop(tokens_to_remove)
+        if tokens_to_remove:
+            self.before_change()
+        self._drop(-tokens_to_remove)
+
+    def expect_crop(self, tokens_to_remove: int) -> None:
+        """Errors: folio_kv.Error for what `crop` cannot do."""
         self.settle()
-        self._drop(_checked_crop(tokens_to_remove))
+        if tokens_to_remove > 0:
+            raise folio_kv.Error(
+                f"tokens_to_remove: expected 0 or a negative number, got {tokens_to_remove}"
+            )
 
     def _drop(self, tokens: int) -> None:
         self.length = self.held = max(0, self.length - tokens)
@@ -235,9 +263,9 @@ class FolioLayer(cache_utils.DynamicLayer):
         """Without its cache a copy is another layer of that cache, with rows of its own."""
         self.settle()
         other = memo[id(self)] = type(self).__new__(type(self))
-        state = {n: x for n, x in self.__dict__.items() if n not in ("owner", "planes")}
+        state = {n: x for n, x in self.__dict__.items() if n not in OWN}
         owner = memo.get(id(self.owner), self.owner)
-        other.__dict__.update(owner=owner, planes=self.planes)
+        other.__dict__.update(owner=owner, planes=self.planes, _pairs=weakref.WeakSet())
         other.__dict__.update(copy.deepcopy(state, memo))
         if owner is self.owner and self.planes is not None:
             pages = range(self.planes.pages.num_pages)
@@ -247,10 +275,11 @@ class FolioLayer(cache_utils.DynamicLayer):
     def __getstate__(self) -> dict[str, Any]:
         self.settle()
         saved = self.planes.dense(self._pages(), self.held, torch.float32) if self.held else None
-        return self.__dict__ | {"planes": None, "_saved": saved}
+        state = {n: x for n, x in self.__dict__.items() if n != "_pairs"}
+        return state | {"planes": None, "_saved": saved}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update(state, _pairs=weakref.WeakSet())
         self.restore()
 
     def restore(self) -> None:
@@ -274,12 +303,3 @@ class FolioLayer(cache_utils.DynamicLayer):
     def batch_select_indices(self, indices: torch.Tensor) -> None: ...
     def offload(self) -> None: ...
     def prefetch(self) -> None: ...
-
-
-def _checked_crop(tokens_to_remove: int) -> int:
-    """How many tokens `crop` takes away."""
-    if tokens_to_remove > 0:
-        raise folio_kv.Error(
-            f"tokens_to_remove: expected 0 or a negative number, got {tokens_to_remove}"
-        )
-    return -tokens_to_remove

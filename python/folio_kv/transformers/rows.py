@@ -25,11 +25,14 @@ __all__ = ["CachedRows", "RowPair", "RowPool"]
 
 
 class RowPool:
-    """The pages of `rows` sequences of equal length."""
+    """The pages of `rows` sequences of equal length. `shared`: rows of the batch may share the
+    pages of so many of their first tokens; those behind them are of one row alone.
+    """
 
     def __init__(self, rows: int, tokens: int, page_size: int):
         self.page_size = page_size
         self.rows = rows
+        self.shared = 0
         self.columns = max(1, -(-tokens // page_size))
         self.pool = self._new_pool(rows, self.columns)
         self.ids = [self.pool.admit([0]).id for _ in range(rows)]
@@ -83,6 +86,7 @@ class RowPool:
             self.pool.reserve(row, kept)
             self.pool.commit(row, [0] * kept)
         used = -(-kept // self.page_size)
+        self.shared = 0
         source, target = (
             pages_of(pool, ids)[:, :used]
             for pool, ids in ((old_pool, old_ids), (self.pool, self.ids))
@@ -93,8 +97,6 @@ class RowPool:
         """Row i becomes what row rows[i] was: shared pages, and copies of cut ones, which are
         returned.
         """
-        if len(rows) > self.rows:
-            raise folio_kv.Error(f"rows: expected at most {self.rows}, got {len(rows)}")
         length, first_use, new_ids = self.length, set(), []
         for row in rows:
             new_ids.append(self.ids[row] if row not in first_use else None)
@@ -107,16 +109,13 @@ class RowPool:
             for i, row in zip(new_ids, rows)
         ]
         self.ids = new_ids
+        if len(first_use) < len(rows):
+            self.shared = length
         return self._taken()
-
-    @property
-    def shares_pages(self) -> bool:
-        """Whether a page is more than one row's."""
-        used = self.pages()[:, : -(-self.length // self.page_size)]
-        return used.unique().numel() < used.numel()
 
     def trim(self, length: int) -> list[tuple[int, int, int]]:
         """Cuts every row to `length`."""
+        self.shared = min(self.shared, length)
         for row in self.ids:
             self.pool.trim(row, length)
         return self._taken()
@@ -142,16 +141,24 @@ def pages_of(pool: Any, ids: list) -> np.ndarray:
 
 
 class RowPair:
-    """The first `length` rows that a layer holds, K and V: what they are is looked up once."""
+    """The first `length` rows that a layer holds, K and V: what they are is looked up once, at the
+    latest when the layer says that its rows change.
+    """
 
     def __init__(self, layer: FolioLayer, length: int):
         self.layer, self.length = layer, length
         self._made: tuple[torch.Tensor, torch.Tensor] | None = None
 
-    def dense(self, role: int) -> torch.Tensor:
+    @property
+    def is_fresh(self) -> bool:
+        """Whether these are the rows of this step alone, which nobody has appended yet."""
+        pending = self.layer.pending
+        return pending is not None and pending[0].shape[2] == self.length == self.layer.held
+
+    def dense(self) -> tuple[torch.Tensor, torch.Tensor]:
         if self._made is None:
-            self._made = self.layer.dense(self.length)
-        return self._made[role]
+            self._made = self.layer.pending if self.is_fresh else self.layer.dense(self.length)
+        return self._made
 
 
 class CachedRows(Described):
@@ -172,12 +179,10 @@ class CachedRows(Described):
 
     @property
     def is_fresh(self) -> bool:
-        """Whether these are the rows of this step alone, which nobody has appended yet."""
-        pending = self.layer.pending
-        return pending is not None and pending[0].shape[2] == self.shape[2]
+        return self.pair.is_fresh
 
     def make_dense(self) -> torch.Tensor:
-        return self.layer.pending[self.role] if self.is_fresh else self.pair.dense(self.role)
+        return self.pair.dense()[self.role]
 
     def before_view(self) -> None:
         if self.is_kept and self._seen is None:

@@ -26,7 +26,6 @@ class FolioWindowLayer(FolioLayer):
     """
 
     is_sliding = True
-    is_croppable = False
 
     def __init__(self, owner: FolioCache, sliding_window: int, **kwargs: Any):
         self.sliding_window = sliding_window
@@ -53,6 +52,9 @@ class FolioWindowLayer(FolioLayer):
 
     def get_seq_length(self) -> int:
         return self.length
+
+    def get_max_length(self) -> int:
+        return self.sliding_window
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         if self._assigned:
@@ -84,6 +86,7 @@ class FolioWindowLayer(FolioLayer):
     def _keep(self, rows: int) -> None:
         """The last `rows` rows, in front; others are given up."""
         if rows < self.held:
+            self.before_change()
             dropped, self.held = self.held - rows, rows
             self._resize(max(1, rows), dropped)
 
@@ -96,7 +99,7 @@ class FolioWindowLayer(FolioLayer):
         the old ones.
         """
         unit, batch = self.owner.page_size, self.owner.rows
-        size = unit * room_for(rows, unit)
+        size = max(1, unit * room_for(rows, unit))
         if not self.record_past:
             size = min(size, max(rows, self._room))
         old, self.planes = self.planes, self._new_planes(batch, size)
@@ -115,9 +118,10 @@ class FolioWindowLayer(FolioLayer):
         return torch.arange(self.owner.rows)[:, None]
 
     def _kept(self, role: int) -> Any:
-        if role not in self._assigned and self._handed.get(role) is None:
+        if role not in self._assigned and not self._handed:
             self.settle()
-            self._keep(self._seen)
+            if not self.record_past:
+                self._keep(self._seen)
         return super()._kept(role)
 
     def replace(self, keys: torch.Tensor, values: torch.Tensor) -> None:
@@ -125,16 +129,18 @@ class FolioWindowLayer(FolioLayer):
         super().replace(keys, values)
         self.length = length
 
-    def _own_pages(self) -> None: ...
-
-    def _drop(self, tokens: int) -> None:
-        tokens = min(tokens, self.length)
+    def expect_crop(self, tokens_to_remove: int) -> None:
+        super().expect_crop(tokens_to_remove)
+        tokens = min(-tokens_to_remove, self.length)
         if self.held - tokens < min(self.sliding_window - 1, self.length - tokens):
             raise folio_kv.Error(
                 f"tokens_to_remove: expected at most {self.held - self._seen} tokens of a layer with "
                 f"a window of {self.sliding_window}, got {tokens}: those before them are gone "
                 "(activate_past_recording() keeps them)"
             )
+
+    def _drop(self, tokens: int) -> None:
+        tokens = min(tokens, self.length)
         self.length, self.held = self.length - tokens, self.held - tokens
         if self.held > self._room:
             self._keep(self._seen)

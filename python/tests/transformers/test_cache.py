@@ -209,8 +209,9 @@ def test_a_cache_never_asks_for_prebuilt_masks() -> None:
     assert not cache.is_compileable
 
 
-def test_assisted_generation_gives_the_same_tokens() -> None:
-    model = build("llama")
+@pytest.mark.parametrize("kind", KINDS)
+def test_assisted_generation_gives_the_same_tokens(kind: str) -> None:
+    model = build(kind)
     tokens = random_tokens(1, 12)
     config = GenerationConfig(max_new_tokens=10, do_sample=False, pad_token_id=0, eos_token_id=None)
     model.set_attn_implementation("eager")
@@ -284,3 +285,13 @@ def test_keys_can_be_read_from_a_layer() -> None:
     torch.testing.assert_close(layer.keys + 0, expected.keys)
     torch.testing.assert_close(layer.values + 0, expected.values)
     assert FolioCache(model.config).layers[0].keys is None
+
+
+@pytest.mark.parametrize("dtype", [None, "int8"])
+@pytest.mark.parametrize("kind", ["llama", "deepseek_v3"])
+def test_rows_can_be_reshaped_as_contiguous_ones(kind: str, dtype: Any) -> None:
+    model = build(kind)
+    cache = FolioCache(model.config, page_size=4, dtype=dtype)
+    logits_after(model, "eager", cache, [random_tokens(2, 9)])
+    for rows in (cache.layers[1].keys, cache.layers[1].values):
+        assert rows.is_contiguous() and torch.equal(rows.reshape(-1), (rows + 0).flatten())

@@ -63,9 +63,10 @@ def test_long_prompts_take_less_than_a_tenth_more_than_stocks_cache() -> None:
         assert folio.nbytes <= 1.1 * bytes_of(stock)
 
 
-def test_chunks_of_a_prompt_see_what_the_whole_sees() -> None:
+@pytest.mark.parametrize("window", [1, 2, 32])
+def test_chunks_of_a_prompt_see_what_the_whole_sees(window: int) -> None:
     """Pieces of any length, around the window's edges."""
-    model = hybrid()
+    model = hybrid(window)
     pieces = [1, 31, 32, 33, 2, 64, 5, 34, 1, 1]
     tokens = random_tokens(2, sum(pieces))
     whole = logits_after(model, "eager", None, [tokens])[0]
