@@ -106,8 +106,8 @@ nb::object merge_parts(nb::sequence outs, nb::sequence lses, nb::handle out) {
     const Array& o = arrays.emplace_back(array_of(outs[i], "outs"));
     Partial part{tensor_of(o), nullptr};
     Array& lse = arrays.emplace_back();
+    if (lses[i].is_none()) refuse_argument("lses[{}]: expected an array, got None", i);
     part.lse = floats_of(lses[i], "lses", {o.extent[0], o.extent[1]}, lse);
-    if (part.lse == nullptr) refuse_argument("lses[{}]: expected an array, got None", i);
     parts.push_back(part);
   }
   const Array& first = arrays.front();

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -172,15 +173,16 @@ class BatchAttentionWithAttentionSinkWrapper(BatchPrefillWithPagedKVCacheWrapper
         name = "BatchAttentionWithAttentionSinkWrapper.run"
         if len(args) > 2:
             raise wrong(name, "args", "sinks and sm_scale", f"{len(args)} arguments")
+        if args and "sinks" in kwargs:
+            raise wrong(name, "sinks", "once, in args or by name", kwargs["sinks"])
         planned = self._plan_of(name)
+        options = planned.options
         if len(args) == 2 and args[1] is not None:
-            self._set_options(
-                name,
-                pos_encoding_mode="ALIBI" if planned.options.is_alibi else "NONE",
-                window_left=planned.options.window_left,
-                logits_soft_cap=planned.options.softcap,
-                sm_scale=float(args[1]),
-            )
+            options = dataclasses.replace(options, scale=float(args[1]))
         if args:
             kwargs["sinks"] = args[0]
-        return super().run(q, paged_kv_cache, **kwargs)
+        self._planned = dataclasses.replace(planned, options=options)
+        try:
+            return super().run(q, paged_kv_cache, **kwargs)
+        finally:
+            self._planned = planned

@@ -90,6 +90,8 @@ class MultiLevelCascadeAttentionWrapper:
         if len(set(tokens)) > 1:
             raise wrong(name, "qo_indptr_arr", "the same queries on all levels", tokens)
         q_dtype = dtype_of(name, "q_data_type", q_data_type)
+        for level in self._levels:  # all, or none
+            level._planned = None
         for level, own in zip(self._levels, zip(*tables.values())):
             level.plan(
                 *own,

@@ -139,6 +139,17 @@ def test_a_state_without_keys_is_neutral_and_not_read() -> None:
     assert torch.count_nonzero(out) == 0 and bool(torch.isneginf(lse).all())
 
 
+def test_states_of_no_tokens_are_merged() -> None:
+    """Memory of an empty tensor of torch is at null."""
+    v, s = torch.zeros(0, 3, 4, 32), torch.zeros(0, 3, 4)
+    for result in (
+        flashinfer.merge_states(v, s),
+        flashinfer.merge_state(v[:, 0], s[:, 0], v[:, 1], s[:, 1]),
+        torch.ops.folio_kv.merge([v[:, 0], v[:, 1]], [torch.zeros(0, 4)] * 2),
+    ):
+        assert [tuple(x.shape) for x in result] == [(0, 4, 32), (0, 4)]
+
+
 def test_a_merge_in_place_leaves_masked_tokens_alone() -> None:
     v, s, want, want_s, values = states(2)
     out, lse, mask = v[0].clone(), s[0].clone(), torch.tensor([True, False, True, True, False])

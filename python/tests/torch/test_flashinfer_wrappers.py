@@ -202,6 +202,33 @@ def test_levels_refuse_what_counts_across_them() -> None:
         flashinfer.MultiLevelCascadeAttentionWrapper(0, None)
 
 
+def test_a_plan_that_one_level_refuses_leaves_none() -> None:
+    wrapper = flashinfer.MultiLevelCascadeAttentionWrapper(2, None)
+    table = [[ints([0, 1])] * 2, [ints([0, 1])] * 2, [ints([0])] * 2, [ints([3])] * 2]
+    wrapper.plan(*table, 4, 2, 64, 16, q_data_type=F32)
+    with pytest.raises(Error, match="paged_kv_last_page_len"):
+        wrapper.plan(*table[:3], [ints([3]), ints([17])], 4, 2, 64, 16, q_data_type=F32)
+    q, cache = random((1, 4, 64), F32, 5), random((1, 2, 16, 2, 64), F32, 6)
+    with pytest.raises(Error, match="plan: expected to be called before run"):
+        wrapper.run(q, cache)
+
+
+def test_sinks_and_scale_of_a_run_are_of_that_run_alone() -> None:
+    keys, values = sequences()
+    cache = paged(keys, values, 16)
+    types = {"q_data_type": F32, "kv_data_type": F32}
+    wrapper = flashinfer.BatchAttentionWithAttentionSinkWrapper(
+        None, head_dim_qk=64, head_dim_vo=64, **types
+    )
+    wrapper.plan(offsets(NEW), *cache.csr(), 4, 2, 64, 16, causal=True, **types)
+    q, pair = random((sum(NEW), 4, 64), F32, 5), (cache.key, cache.value)
+    before = wrapper.run(q, pair)
+    assert not torch.equal(wrapper.run(q, pair, SINKS, 0.3), before)
+    assert torch.equal(wrapper.run(q, pair), before)
+    with pytest.raises(Error, match="sinks: expected once"):
+        wrapper.run(q, pair, SINKS, sinks=SINKS)
+
+
 @pytest.mark.parametrize("bitorder", ["big", "little"])
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 64, 100])
 def test_bits_are_numpys(n, bitorder) -> None:
