@@ -50,7 +50,7 @@ def walk(
     def call(**values: Any) -> list[torch.Tensor]:
         return tensors(called(function, values), *(values[w] for w in written))
 
-    agrees = {"cache_seqlens": "k_cache", "block_table": "k"}
+    agrees = {"cache_seqlens": "k_cache", "block_table": "k", "max_seqlen": "max_seqlen_q"}
     return Walk(name, parameters_of(function), make, call, changes, hints, agrees)
 
 
@@ -157,7 +157,7 @@ CASES = [
         QKV
         | OPTIONS
         | {"cu_seqlens_k": ints(0, 6, 12), "block_table": ints(5, 1, 3, 0).view(2, 2)},
-        HINTS | {name: "in the walk without pages" for name in LENGTHS if name != "cu_seqlens_k"},
+        HINTS,
     ),
     walk(
         "flash_attn_varlen_kvpacked_func",

@@ -55,9 +55,7 @@ def q() -> dict[str, Any]:
     return {"q": random((TOKENS, HEADS, DIM), F32, 1)}
 
 
-def walk(
-    name: str, make: Any, changes: dict[str, Any], hints: dict[str, str] | None = None
-) -> Walk:
+def walk(name: str, make: Any, changes: dict[str, Any]) -> Walk:
     op = getattr(torch.ops.folio_kv, name).default
     arguments = {a.name: a for a in op._schema.arguments}
     written = [a.name for a in op._schema.arguments if a.alias_info is not None]
@@ -68,7 +66,7 @@ def walk(
         return tensors(op(*by_place, **values), *(given.get(w) for w in written))
 
     agrees = {"order": "table", "context_lengths": "table"}
-    return Walk(name, arguments, make, call, changes, hints or {}, agrees)
+    return Walk(name, arguments, make, call, changes, {}, agrees)
 
 
 PLANES = {"key_cache": other, "value_cache": [other, None]}
@@ -103,8 +101,6 @@ PLACES = ROTATION | {
 }
 SCALES = {"key_scales": other, "value_scales": other}
 ORDER = {"order": "HND"}
-NO_SCALES = {name: "in the walk of quantised caches" for name in SCALES}
-WINDOWED = {"sink_tokens": "in the walk of a window"}
 
 
 def attend() -> dict[str, Any]:
@@ -170,22 +166,15 @@ STEP = ATTEND | APPEND | {"q_norm": other}
 OF_WINDOW = {"window_right": 1, "sink_tokens": 1}
 
 
-def only(name: str, make: Any, changes: dict[str, Any], place: str) -> Walk:
-    """A walk of these parameters; the others are in the walk of that place."""
-    op = getattr(torch.ops.folio_kv, name).default
-    rest = {a.name: f"in {place}" for a in op._schema.arguments if a.name not in changes}
-    return walk(name, make, changes, rest)
-
-
 CASES = [
-    *(walk(name, attend, ATTEND, NO_SCALES | WINDOWED) for name in ("attend", "attend_lse")),
-    *(only(name, attend_window, OF_WINDOW, "attend") for name in ("attend", "attend_lse")),
-    *(only(name, attend_quantised, SCALES, "attend") for name in ("attend", "attend_lse")),
-    walk("append", append, APPEND, NO_SCALES),
-    only("append", append_quantised, SCALES, "append"),
-    walk("step", step, STEP, NO_SCALES | WINDOWED),
-    only("step", step_window, OF_WINDOW, "step"),
-    only("step", step_quantised, SCALES, "step"),
+    *(walk(name, attend, ATTEND) for name in ("attend", "attend_lse")),
+    *(walk(name, attend_window, OF_WINDOW) for name in ("attend", "attend_lse")),
+    *(walk(name, attend_quantised, SCALES) for name in ("attend", "attend_lse")),
+    walk("append", append, APPEND),
+    walk("append", append_quantised, SCALES),
+    walk("step", step, STEP),
+    walk("step", step_window, OF_WINDOW),
+    walk("step", step_quantised, SCALES),
     walk("rotate", rotate, {"q": other, "q_norm": other} | ROTATION),
     walk("merge", states, {"outs": first_other, "lses": first_other}),
     walk(

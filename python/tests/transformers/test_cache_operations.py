@@ -18,7 +18,6 @@ from transformers import DynamicCache
 
 from folio_kv.transformers import FolioCache
 
-
 KINDS = ("llama", "gemma2", "gemma3_text", "deepseek_v3")
 
 
@@ -83,7 +82,9 @@ class Pair:
 
     def copied(self) -> None:
         old = self.ours
-        self.ours = self.random.choice([copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])(old)
+        self.ours = self.random.choice([copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])(
+            old
+        )
         logits_after(self.model, "folio", old, [random_tokens(self.rows, 3)])
 
     def read(self) -> None:
@@ -94,7 +95,9 @@ class Pair:
                 torch.testing.assert_close(got, expected, atol=2e-4, rtol=0)
 
     def edit(self) -> None:
-        if not (self.records and any(self.stock.is_sliding)):  # they hold other rows beside the last
+        if not (
+            self.records and any(self.stock.is_sliding)
+        ):  # they hold other rows beside the last
             for layer in self.random.choice(self.layers()):
                 keys, values = layer.keys, layer.values
                 keys[:1, :, -1:].mul_(2)
@@ -191,6 +194,7 @@ def test_early_initialization_changes_nothing(kind: str) -> None:
         cache.early_initialization(2, 1, 16, torch.float32, torch.device("cpu"))
     steps = [random_tokens(2, 5), random_tokens(2, 1)]
     got, expected = (
-        logits_after(model, name, cache, steps)[1] for cache, name in zip(caches, ("folio", "eager"))
+        logits_after(model, name, cache, steps)[1]
+        for cache, name in zip(caches, ("folio", "eager"))
     )
     torch.testing.assert_close(got, expected, atol=1e-4, rtol=0)
