@@ -41,6 +41,7 @@ ENGINE = Engine(
                 "LinearAttentionAndFullAttentionLayer DYNAMIC_LAYER_TYPE_MAPPING "
                 "get_layer_types_and_kwargs",
             ),
+            names("transformers", "PreTrainedConfig.per_layer_config"),
         ),
         CONTINUOUS: (
             parameters(

@@ -25,8 +25,8 @@ __all__ = ["CachedRows", "RowPair", "RowPool"]
 
 
 class RowPool:
-    """The pages of `rows` sequences of equal length. `shared`: rows of the batch may share the
-    pages of so many of their first tokens; those behind them are of one row alone.
+    """The pages of sequences of equal length. `rows`: so many have room of their own; `shared`: rows
+    of the batch may share the pages of so many of their first tokens, no others.
     """
 
     def __init__(self, rows: int, tokens: int, page_size: int):
@@ -109,6 +109,7 @@ class RowPool:
             for i, row in zip(new_ids, rows)
         ]
         self.ids = new_ids
+        self.rows = max(1, len(rows))
         if len(first_use) < len(rows):
             self.shared = length
         return self._taken()
@@ -140,6 +141,20 @@ def pages_of(pool: Any, ids: list) -> np.ndarray:
     ].astype(np.int64)
 
 
+class _Constant(torch.autograd.Function):
+    """Rows of which some are `new` ones that a gradient is asked of."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+        return rows.view_as(rows)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        raise folio_kv.Unsupported(
+            "FolioCache: rows behind earlier ones have no gradient; train with another cache"
+        )
+
+
 class RowPair:
     """The first `length` rows that a layer holds, K and V: what they are is looked up once, at the
     latest when the layer says that its rows change.
@@ -157,7 +172,10 @@ class RowPair:
 
     def dense(self) -> tuple[torch.Tensor, torch.Tensor]:
         if self._made is None:
-            self._made = self.layer.pending if self.is_fresh else self.layer.dense(self.length)
+            new, is_fresh = self.layer.pending, self.is_fresh
+            self._made = new if is_fresh else self.layer.dense(self.length)
+            if new is not None and not is_fresh:
+                self._made = tuple(_Constant.apply(*x) for x in zip(self._made, new))
         return self._made
 
 

@@ -16,6 +16,7 @@ from architectures import build
 from cache_cases import logits_after, random_tokens
 from transformers import DynamicCache
 
+import folio_kv
 from folio_kv.transformers import FolioCache
 
 KINDS = ("llama", "gemma2", "gemma3_text", "deepseek_v3")
@@ -175,6 +176,26 @@ def test_a_crop_that_one_layer_refuses_changes_none() -> None:
     caches[0].layers.reverse()
     got, expected = (logits_after(model, "eager", cache, second)[0] for cache in caches)
     torch.testing.assert_close(got, expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma2"])
+def test_gradients_behind_earlier_rows_are_refused(kind: str) -> None:
+    model = build(kind)
+    cache = FolioCache(model.config)
+    logits_after(model, "folio", cache, [random_tokens(1, 9)])
+    logits = model(random_tokens(1, 2, seed=4), past_key_values=cache).logits  # without no_grad
+    with pytest.raises(folio_kv.Unsupported, match="FolioCache: rows .* have no gradient"):
+        logits.sum().backward()
+
+
+def test_memory_follows_the_rows_that_are_left() -> None:
+    model = build("llama")
+    cache = FolioCache(model.config, page_size=4)
+    logits_after(model, "folio", cache, [random_tokens(4, 32)])
+    of_row = cache.nbytes / 4
+    cache.batch_select_indices(torch.tensor([2]))
+    logits_after(model, "folio", cache, [random_tokens(1, 32)])
+    assert cache.nbytes <= 2.1 * of_row
 
 
 @pytest.mark.parametrize("rows", [[0, 2], [-1, 0]])
