@@ -254,7 +254,8 @@ def _refusing_gradients(name, kernel):
     @functools.wraps(kernel)
     def checked(*args, **kwargs):
         if torch.is_grad_enabled():
-            tensors = (x for arg in args for x in (arg if isinstance(arg, list) else [arg]))
+            given = (*args, *kwargs.values())
+            tensors = (x for arg in given for x in (arg if isinstance(arg, list) else [arg]))
             check_no_gradient(f"torch.ops.folio_kv.{name}", *tensors)
         return kernel(*args, **kwargs)
 

@@ -201,7 +201,7 @@ def flash_attn_with_kvcache(
     nheads, seqlen] f32, natural logarithm.
     """
     name = "flash_attn_with_kvcache"
-    check_no_gradient(name, q, k_cache, v_cache, k, v)
+    check_no_gradient(name, q, k_cache, v_cache, k, v, rotary_cos, rotary_sin)
     check_tensor(name, "q", q, ["batch", "seqlen", "nheads", "headdim"])
     batch, new = q.shape[:2]
     if num_splits not in (0, 1):

@@ -9,7 +9,7 @@ import functools
 import torch
 
 from .. import Kind, Pages, Step
-from .._compat import check_tensor, kind, refuse, wrong
+from .._compat import check_no_gradient, check_tensor, kind, refuse, wrong
 
 Window = tuple[int | None, int | None]
 
@@ -82,6 +82,7 @@ def prepare(
     heads = q.shape[-2]
     if softcap < 0:
         raise wrong(function, "softcap", "0 (off) or more", softcap)
+    check_no_gradient(function, alibi_slopes, s_aux)
     left, right = window
     if causal:
         right = 0

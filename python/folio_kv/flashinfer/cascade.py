@@ -8,7 +8,7 @@ import math
 import torch
 
 from .. import merge
-from .._compat import check_tensor
+from .._compat import check_no_gradient, check_tensor
 
 LN_2 = math.log(2.0)
 LOG2_E = math.log2(math.e)
@@ -32,6 +32,7 @@ def merge_states(v: torch.Tensor, s: torch.Tensor) -> tuple[torch.Tensor, torch.
     """Of v [tokens, states, heads, dim] and s [tokens, states, heads]: all states of each token."""
     check_tensor("merge_states", "v", v, ["tokens", "states", "heads", "dim"])
     check_tensor("merge_states", "s", s, list(v.shape[:3]))
+    check_no_gradient("merge_states", v, s)
     if v.shape[1] == 0:  # nobody has seen a key
         tokens, _, heads, dim = v.shape
         return v.new_zeros(tokens, heads, dim), torch.full((tokens, heads), -math.inf)
@@ -75,3 +76,4 @@ def _check_state(
     tokens, heads, dim = shape if len(shape) == 3 else ("tokens", "heads", "dim")
     check_tensor(function, *v, [tokens, heads, dim])
     check_tensor(function, *s, [tokens, heads])
+    check_no_gradient(function, v[1], s[1])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 
 from .. import Pages, append
-from .._compat import check_tensor, index_tensor, offsets_tensor, wrong
+from .._compat import check_no_gradient, check_tensor, index_tensor, offsets_tensor, wrong
 
 Cache = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 
@@ -63,6 +63,7 @@ def append_paged_kv_cache(
     """
     name = "append_paged_kv_cache"
     key, value = unpack_cache(name, paged_kv_cache, kv_layout)
+    check_no_gradient(name, append_key, append_value, key, value)
     pages = Pages(key, value, order=kv_layout)
     slots = _slots(
         name, batch_indices, positions, kv_indices, kv_indptr, kv_last_page_len, pages.page_size
@@ -89,6 +90,7 @@ def append_paged_mla_kv_cache(
     name = "append_paged_mla_kv_cache"
     for what, cache in ("ckv_cache", ckv_cache), ("kpe_cache", kpe_cache):
         check_tensor(name, what, cache, ["pages", "page_size", "dim"])
+    check_no_gradient(name, append_ckv, append_kpe, ckv_cache, kpe_cache)
     slots = _slots(
         name,
         batch_indices,

@@ -108,7 +108,7 @@ class Planned:
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
         """Attends over paged (4-D) or ragged (3-D, layout NHD) keys; lse in base 2."""
         options, function = self.options, self.options.function.replace(".plan", ".run")
-        check_no_gradient(function, q, key, value)
+        check_no_gradient(function, q, key, value, q_scale, k_scale, v_scale, sinks)
         tokens = int(self.offsets[-1])
         check_tensor(function, "q", q, [tokens, options.q_heads, options.head_dim])
         self._check_dtypes(function, q, key)

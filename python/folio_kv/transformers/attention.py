@@ -22,7 +22,16 @@ from . import latent, reporting
 from .continuous import attend_paged, is_batch, mask_of_batch, paged_update
 from .described import Described
 from .masks import MaskTensor, Pattern, Sight
-from .problem import Ask, NotServed, as_tokens, is_causal, kind_of, refusal, stock_attention
+from .problem import (
+    Ask,
+    NotServed,
+    as_tokens,
+    expect_no_gradient,
+    is_causal,
+    kind_of,
+    refusal,
+    stock_attention,
+)
 from .rows import CachedRows
 
 __all__ = ["attention"]
@@ -51,6 +60,7 @@ def attention(
         attention_mask = mask_of_batch(query, attention_mask, options)
     try:
         if paged is not None:
+            expect_no_gradient(query, paged.key, paged.value, *options.values())
             out = attend_paged(paged, query, options)
         else:
             out = _attend(module, query, key, value, attention_mask, options)
@@ -66,17 +76,19 @@ def _attend(
 ) -> torch.Tensor:
     if isinstance(query, Described):
         query = query.dense()
+    if isinstance(key, CachedRows) and mask is not None and mask.shape[-1] < key.shape[2]:
+        raise folio_kv.Error(
+            f"attention_mask: expected at least {key.shape[2]} keys, as the cache has, "
+            f"got {tuple(mask.shape)}"
+        )
+    pending = key.layer.pending if isinstance(key, CachedRows) else None
+    expect_no_gradient(query, key, value, mask, *(pending or ()), *options.values())
     if _is_packed(options):
         if mask is None:
             return _packed(module, query, key, value, None, options)
         if isinstance(mask, MaskTensor) and mask.pattern is not None:
             return _packed(module, query, key, value, mask.pattern, options)
         mask = _joined(mask, _mask_of_packed(query, key.shape[2], options, Pattern(right=-1)))
-    if isinstance(key, CachedRows) and mask is not None and mask.shape[-1] < key.shape[2]:
-        raise folio_kv.Error(
-            f"attention_mask: expected at least {key.shape[2]} keys, as the cache has, "
-            f"got {tuple(mask.shape)}"
-        )
     ask = Ask.read(module, query, key.shape[2], mask, options)
     if (
         isinstance(key, CachedRows)

@@ -22,6 +22,7 @@ __all__ = [
     "NotServed",
     "as_tokens",
     "expect_inference",
+    "expect_no_gradient",
     "is_causal",
     "kind_of",
     "refusal",
@@ -111,8 +112,6 @@ def expect_inference(query: torch.Tensor, options: dict[str, Any]) -> None:
         raise NotServed(f"tensors are on {query.device}, folio serves the CPU")
     if query.dtype not in FLOATS:
         raise NotServed(f"queries are {query.dtype}")
-    if torch.is_grad_enabled() and query.requires_grad:
-        raise NotServed("gradients are recorded (use torch.no_grad() or torch.inference_mode())")
     if options.get("dropout"):
         raise NotServed("dropout is on")
     if options.get("output_attentions"):
@@ -120,6 +119,12 @@ def expect_inference(query: torch.Tensor, options: dict[str, Any]) -> None:
     for name in options.keys() - KNOWN:
         if options[name] is not None:
             raise NotServed(f"folio does not know the option {name}")
+
+
+def expect_no_gradient(*operands: Any) -> None:
+    """Errors: NotServed where autograd follows one of the tensors among them."""
+    if torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in operands):
+        raise NotServed("gradients are recorded (use torch.no_grad() or torch.inference_mode())")
 
 
 def _bias(bias: torch.Tensor | None, batch: int, queries: int, keys: int) -> torch.Tensor | None:

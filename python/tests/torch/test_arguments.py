@@ -15,6 +15,7 @@ import arguments_torch_ops
 import pytest
 import torch
 from arguments import Walk, check_complete, same, to_write, walks
+from torch.utils._pytree import tree_leaves, tree_map
 
 import folio_kv.flash_attn as flash_attn
 import folio_kv.flashinfer as flashinfer
@@ -38,6 +39,22 @@ def test_an_argument_is_used_or_refused(walk: Walk, parameter: str) -> None:
 def test_a_call_repeats_itself(walk: Walk) -> None:
     """What differs differs by the argument."""
     assert same(walk.call(**walk.make()), walk.call(**walk.make()))
+
+
+@pytest.mark.parametrize("walk", CASES, ids=lambda walk: walk.name)
+def test_no_argument_has_a_gradient(walk: Walk) -> None:
+    """Derivatives are of nothing here: what autograd would follow is refused."""
+
+    def followed(x: Any) -> Any:
+        floats = isinstance(x, torch.Tensor) and x.is_floating_point()
+        return x.clone().requires_grad_() if floats else x
+
+    options = {name: x for name, x in walk.changes.items() if type(x) is torch.Tensor}
+    for name, value in (options | walk.make()).items():
+        other = tree_map(followed, value)
+        if any(isinstance(x, torch.Tensor) and x.requires_grad for x in tree_leaves(other)):
+            with pytest.raises(Unsupported, match="gradient|is not supported"):
+                walk.call(**walk.make() | {name: other})
 
 
 def test_no_name_is_left_out() -> None:

@@ -312,3 +312,17 @@ def test_dropout_is_not_served() -> None:
 def test_the_models_own_attention_is_its_modules_eager() -> None:
     layer = build("gpt_oss").model.layers[0].self_attn
     assert stock_attention(layer).__module__ == "transformers.models.gpt_oss.modeling_gpt_oss"
+
+
+@pytest.mark.parametrize("name", ["key", "value", "s_aux"])
+def test_whatever_a_gradient_is_asked_of_goes_to_the_models_own_attention(name: str) -> None:
+    """As of the keys and values of a learned prefix."""
+    q, k, v = operands(1, 3, 5)
+    values = {"query": q, "key": k, "value": v, "s_aux": torch.zeros(4)}
+    values[name].requires_grad_()
+    layer = Layer(2)
+    attention(layer, attention_mask=None, scaling=0.25, **values)
+    assert "gradients are recorded" in folio.reporting.reason(layer)
+    with torch.no_grad():
+        attention(layer, attention_mask=None, scaling=0.25, **values)
+    assert not folio.reporting.reason(layer)
