@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # tools/fuzz.sh [SECONDS [OPERATIONS]]: lets libFuzzer look for inputs that break what `folio replay` reads (default: 60 seconds), for calls
 # after which the page pool is not what a naive one is (default: a million), and for calls after which a hybrid pool's groups lack what they
-# need (a tenth of that). What it finds stays in build/fuzz/finds, what it learns in corpus, pool_corpus and groups_corpus beside it. Needs
-# clang 16 (tools/install_dependencies.sh ci).
+# need (a tenth of that); each of these two ends after three times SECONDS at the latest. What it finds stays in build/fuzz/finds, what it
+# learns in corpus, pool_corpus and groups_corpus beside it. Needs clang 16 (tools/install_dependencies.sh ci).
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
@@ -15,9 +15,14 @@ cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_
   -DFOLIO_BUILD_FUZZERS=ON -DFOLIO_BUILD_TESTS=OFF -DFOLIO_BUILD_BENCHMARKS=OFF -DFOLIO_BUILD_CLI=OFF -DFOLIO_OPENMP=OFF
 cmake --build build/fuzz --target fuzz_replay_input fuzz_page_pool fuzz_page_pool_groups
 mkdir -p build/fuzz/corpus build/fuzz/pool_corpus build/fuzz/groups_corpus build/fuzz/finds
-FOLIO_FUZZ_OPERATIONS="$operations" build/fuzz/fuzz/fuzz_page_pool -max_len=1808 -len_control=0 -timeout=20 -rss_limit_mb=2048 -verbosity=0 \
-  -print_funcs=0 -artifact_prefix=build/fuzz/finds/ build/fuzz/pool_corpus
-FOLIO_FUZZ_OPERATIONS="$((operations / 10 + 1))" build/fuzz/fuzz/fuzz_page_pool_groups -max_len=1817 -len_control=0 -timeout=20 \
-  -rss_limit_mb=2048 -verbosity=0 -print_funcs=0 -artifact_prefix=build/fuzz/finds/ build/fuzz/groups_corpus
-build/fuzz/fuzz/fuzz_replay_input -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_funcs=0 -use_value_profile=1 \
-  -print_final_stats=1 -dict=fuzz/replay_input.dict -artifact_prefix=build/fuzz/finds/ build/fuzz/corpus fuzz/corpus/replay_input
+look() {
+  program=$1
+  shift
+  "build/fuzz/fuzz/$program" -rss_limit_mb=2048 -verbosity=0 -print_funcs=0 -artifact_prefix=build/fuzz/finds/ "$@"
+}
+FOLIO_FUZZ_OPERATIONS="$operations" look fuzz_page_pool -max_total_time="$((3 * seconds))" -max_len=1808 -len_control=0 -timeout=20 \
+  build/fuzz/pool_corpus
+FOLIO_FUZZ_OPERATIONS="$((operations / 10 + 1))" look fuzz_page_pool_groups -max_total_time="$((3 * seconds))" -max_len=1817 -len_control=0 \
+  -timeout=20 build/fuzz/groups_corpus
+look fuzz_replay_input -max_total_time="$seconds" -max_len=4096 -timeout=10 -use_value_profile=1 -print_final_stats=1 \
+  -dict=fuzz/replay_input.dict build/fuzz/corpus fuzz/corpus/replay_input

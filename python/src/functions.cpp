@@ -108,6 +108,9 @@ nb::object merge_parts(nb::sequence outs, nb::sequence lses, nb::handle out) {
     Array& lse = arrays.emplace_back();
     if (lses[i].is_none()) refuse_argument("lses[{}]: expected an array, got None", i);
     part.lse = floats_of(lses[i], "lses", {o.extent[0], o.extent[1]}, lse);
+    if (lse.extent[0] != o.extent[0])
+      refuse_argument("lses[{}]: expected {} rows as outs[{}], got {}", i, o.extent[0], i,
+                      lse.description());
     parts.push_back(part);
   }
   const Array& first = arrays.front();

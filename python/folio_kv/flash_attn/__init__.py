@@ -265,8 +265,11 @@ def flash_attn_varlen_qkvpacked_func(
     qkv: torch.Tensor, cu_seqlens: torch.Tensor, max_seqlen: int | None, *args, **kwargs
 ):
     """flash_attn_varlen_func of qkv [total, 3, nheads, dim], whose queries are its keys' tokens."""
-    check_tensor("flash_attn_varlen_qkvpacked_func", "qkv", qkv, ["total", 3, "nheads", "dim"])
-    lengths = (cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
+    name = "flash_attn_varlen_qkvpacked_func"
+    check_tensor(name, "qkv", qkv, ["total", 3, "nheads", "dim"])
+    offsets = offsets_tensor(name, "cu_seqlens", cu_seqlens)
+    check_longest(name, "max_seqlen", max_seqlen, offsets.diff().tolist())
+    lengths = (offsets, offsets, max_seqlen, max_seqlen)
     return flash_attn_varlen_func(*qkv.unbind(1), *lengths, *args, **kwargs)
 
 

@@ -129,6 +129,7 @@ REFUSED_NUMBERS = {
     "limits of 0": (lambda: folio_kv.Attention(KIND, pages(), batch=0, tokens=1, context=1), "batch"),
     "an unknown kernel": (lambda: folio_kv.Attention(KIND, pages(), batch=1, tokens=1, context=1, kernel="best"), "best"),
     "no parts": (lambda: folio_kv.merge([], []), "lses: expected one for each"),
+    "an lse of more rows": (lambda: folio_kv.merge([rows(), rows(1)], [np.zeros((1, 2), F32), np.zeros((3, 2), F32)]), r"lses\[1\]: expected 1 rows as outs\[1\], got f32\[3, 2\]"),
     "parts that disagree": (lambda: folio_kv.merge([rows(), rows(2)], [np.zeros((1, 2), F32), np.zeros((2, 2), F32)]), "parts|shape|extent|out"),
     "parts of another shape than out": (lambda: folio_kv.merge([rows()], [np.zeros((1, 2), F32)], out=rows(0)), "out: expected the shape of outs"),
     "a copy of a page outside": (lambda: folio_kv.copy_pages([pages()], [pages()], [(0, 8, 1)]), "page"),

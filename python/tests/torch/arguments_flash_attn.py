@@ -50,7 +50,7 @@ def walk(
     def call(**values: Any) -> list[torch.Tensor]:
         return tensors(called(function, values), *(values[w] for w in written))
 
-    agrees = {"cache_seqlens": "k_cache", "block_table": "k", "max_seqlen": "max_seqlen_q"}
+    agrees = {"cache_seqlens": "k_cache", "block_table": "k"}
     return Walk(name, parameters_of(function), make, call, changes, hints, agrees)
 
 
