@@ -4,6 +4,8 @@
 
 usage: .ci/step.py NAME COMMAND ...   runs the command; fails as it fails, or where the step has grown
        .ci/step.py --cached NAME COMMAND ...   and where less than 3/4 of what it compiles comes from ccache
+       .ci/step.py --by MINUTE NAME COMMAND ...   leaves the step out, and says so, where CI is older than that (CI_BEGAN, in seconds;
+                                                  never in CI_SHARE=all)
        .ci/step.py --table            prints the steps that have run
        .ci/step.py --keep             what has run, of a clean clone, goes into .ci/steps.txt
 
@@ -106,6 +108,28 @@ def run(name, command):
     return "".join(lines), process.wait()
 
 
+def is_late(minute):
+    """Whether CI has run for longer than this when the step's turn comes: nothing was in the compiler's cache, on a slow machine."""
+    began = os.environ.get("CI_BEGAN", "")
+    if os.environ.get("CI_SHARE") == "all" or not began:
+        return False
+    if not began.isdecimal():
+        refuse(f"CI_BEGAN: expected seconds since 1970, got {began!r}")
+    return time.time() - int(began) > 60 * minute
+
+
+def leave_out(name, minute):
+    done = have_run()
+    done[name] = None
+    write(done)
+    print(f"\n==== {name}: left out: CI is older than {minute} minutes", flush=True)
+
+
+def write(done):
+    DONE.parent.mkdir(exist_ok=True)
+    DONE.write_text(json.dumps(done, indent=1) + "\n")
+
+
 def step(name, command, is_cached):
     done, known = have_run(), kept()
     print(f"\n==== {name}: {' '.join(command)}", flush=True)
@@ -116,8 +140,7 @@ def step(name, command, is_cached):
     seconds = round(time.time() - began)
     row = {"seconds": seconds, "cpu_seconds": round(cpu_seconds() - cpu_began), "units": compiled() - before, "hits": hits, "tests": tests}
     done[name] = row
-    DONE.parent.mkdir(exist_ok=True)
-    DONE.write_text(json.dumps(done, indent=1) + "\n")
+    write(done)
     print(f"---- {name}: {seconds / 60:.1f} min, {row['units']} units compiled, {hits} found in the cache, {tests} tests", flush=True)
     if status != 0:
         sys.exit(f"{name}: failed with status {status}" if status > 0 else f"{name}: killed by signal {-status}")
@@ -133,24 +156,35 @@ def table():
     done = have_run() or refuse("--table: expected steps that have run, got none in build/ci_steps.json")
     print(f"{'step':<15}{'minutes':>8}{'of CPU':>8}{'units':>7}{'cached':>7}{'tests':>7}")
     for name, row in done.items():
-        print(f"{name:<15}{row['seconds'] / 60:>8.1f}{row['cpu_seconds'] / 60:>8.1f}{row['units']:>7}{row['hits']:>7}{row['tests']:>7}")
-    wall, cpu = (sum(row[key] for row in done.values()) / 60 for key in ("seconds", "cpu_seconds"))
+        if row is None:
+            print(f"{name:<15}left out")
+        else:
+            print(f"{name:<15}{row['seconds'] / 60:>8.1f}{row['cpu_seconds'] / 60:>8.1f}{row['units']:>7}{row['hits']:>7}{row['tests']:>7}")
+    wall, cpu = (sum(row[key] for row in done.values() if row) / 60 for key in ("seconds", "cpu_seconds"))
     print(f"{'all':<15}{wall:>8.1f}{cpu:>8.1f}")
 
 
 def keep():
     done = have_run() or refuse("--keep: expected steps that have run, got none in build/ci_steps.json")
-    rows = kept() | {name: (row["units"], row["tests"]) for name, row in done.items()}
+    rows = kept() | {name: (row["units"], row["tests"]) for name, row in done.items() if row}
     head = "# What each step of .ci/run compiles and tests in a clean clone: .ci/step.py", "# step           units  tests"
     KEPT.write_text("\n".join((*head, *(f"{name:<15}{units:>7}{tests:>7}" for name, (units, tests) in rows.items()))) + "\n")
 
 
-if __name__ == "__main__":
-    words = sys.argv[1:]
-    is_cached = words[:1] == ["--cached"]
+def main(words):
     if words in (["--table"], ["--keep"]):
-        {"--table": table, "--keep": keep}[words[0]]()
-    elif len(words) < 2 + is_cached or not re.fullmatch(r"\w[\w-]*", words[is_cached]):
+        return {"--table": table, "--keep": keep}[words[0]]()
+    rest, is_cached, minute = list(words), False, None
+    if rest[:1] == ["--cached"]:
+        is_cached = bool(rest.pop(0))
+    if rest[:1] == ["--by"] and re.fullmatch("[0-9]{1,4}", "".join(rest[1:2])):
+        minute, rest = int(rest[1]), rest[2:]
+    if len(rest) < 2 or not re.fullmatch(r"\w[\w-]*", rest[0]):
         refuse(f"expected NAME COMMAND ..., --table or --keep, got {' '.join(words)!r}")
-    else:
-        step(words[is_cached], words[is_cached + 1 :], is_cached)
+    if minute is not None and is_late(minute):
+        return leave_out(rest[0], minute)
+    return step(rest[0], rest[1:], is_cached)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

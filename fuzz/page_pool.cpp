@@ -43,9 +43,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (size_t at = option_bytes; at + call.size() <= size; at += call.size()) {
     std::copy_n(data + at, call.size(), call.begin());
     test::apply(model, call);
-    --fuzz::operations_left();
+    fuzz::Operations::of_this_program().add_one();
   }
   test::give_all_back(model);
-  fuzz::end_if_all_are_done("fuzz_page_pool");
+  fuzz::Operations::of_this_program().end_if_all_are_done();
   return 0;
 }

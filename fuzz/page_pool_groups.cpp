@@ -73,9 +73,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (; at + call.size() <= size; at += call.size()) {
     std::copy_n(data + at, call.size(), call.begin());
     test::apply(model, call);
-    --fuzz::operations_left();
+    fuzz::Operations::of_this_program().add_one();
   }
   model.finish();
-  fuzz::end_if_all_are_done("fuzz_page_pool_groups");
+  fuzz::Operations::of_this_program().end_if_all_are_done();
   return 0;
 }

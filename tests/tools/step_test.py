@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -42,11 +43,11 @@ class Step(unittest.TestCase):
     def row(self, name="some"):
         return {key: value for key, value in json.loads(self.done.read_text())[name].items() if key in ("units", "tests")}
 
-    def grow(self, units, tests, **share):
+    def grow(self, units, tests, **options):
         """A step that does this much."""
         done = f"{self.log('a', *(f'{i}.o' for i in range(units)))}; echo '100% tests passed, 0 tests failed out of {tests}'"
         (self.root / "build/a/.ninja_log").unlink(missing_ok=True)
-        return self.shell(done, **share)
+        return self.shell(done, **options)
 
     def assert_refused(self, result, *texts):
         status, said = result
@@ -123,7 +124,7 @@ class Step(unittest.TestCase):
         self.assert_refused(self.run_it("some", "no_such_program"), "some: expected a command that can be run, got 'no_such_program'")
 
     def test_other_arguments_are_refused(self):
-        for words in ((), ("some",), ("--tabel",), ("--keep", "touch ran"), ("--cached",), ("--cached", "some"), ("--cached", "--table"), ("two words", "true"), ("#", "true"), ("", "true")):
+        for words in ((), ("some",), ("--tabel",), ("--keep", "touch ran"), ("--cached",), ("--cached", "some"), ("--cached", "--table"), ("--by", "some", "true"), ("--by", "50", "some"), ("--by",), ("two words", "true"), ("#", "true"), ("", "true")):
             self.assert_refused(self.run_it(*words), "expected NAME COMMAND ..., --table or --keep, got", " ".join(words))
         self.assertEqual((self.done.exists(), self.kept.exists()), (False, False))
 
@@ -167,6 +168,26 @@ class Step(unittest.TestCase):
         status, said = compile_of(4, 2)
         self.assertEqual(status, 1)
         self.assertIn("some: ccache had 2 of 4 units", said)
+
+    def test_a_step_is_left_out_where_ci_is_late(self):
+        def run_after(minutes, *words, share=""):
+            with mock.patch.dict(os.environ, CI_BEGAN=str(int(time.time()) - 60 * minutes)):
+                return self.run_it(*words, share=share)
+
+        words = "--by", "50", "some", "sh", "-c", "echo ran; touch ran"
+        status, said = run_after(52, *words)
+        self.assertEqual((status, said), (0, "\n==== some: left out: CI is older than 50 minutes\n"))
+        self.assertFalse((self.root / "ran").exists())
+        self.grow(4, 8, name="other")
+        self.assertEqual(self.run_it("--table")[1].splitlines()[1], "some           left out")
+        self.run_it("--keep")
+        self.assertNotIn("some", self.kept.read_text())
+        for result in (run_after(48, *words), run_after(52, *words, share="all"), self.run_it(*words)):
+            self.assertEqual(result[0], 0, result[1])
+            self.assertIn("\nran\n", result[1])
+        self.assertNotIn("left out", self.run_it("--table")[1])
+        with mock.patch.dict(os.environ, CI_BEGAN="noon"):
+            self.assert_refused(self.run_it(*words), "CI_BEGAN: expected seconds since 1970, got 'noon'")
 
     def test_nothing_that_ran_is_neither_shown_nor_kept(self):
         for option in ("--table", "--keep"):
