@@ -104,7 +104,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/testing/mma_sync.h
     folio/testing/operands.h
     folio/testing/pipeline.h
-    folio/testing/pipeline_run.h
+    folio/testing/pipeline_class.h
     folio/testing/shared_memory.h
     folio/testing/tma_copy.h
     folio/testing/wgmma.h)
