@@ -9,6 +9,7 @@
 #include <random>
 
 #include "hybrid.h"
+#include "support/random.h"
 
 namespace folio::cli {
 namespace {
@@ -90,9 +91,7 @@ class HybridRecorders : public ::testing::TestWithParam<int> {};
 
 TEST_P(HybridRecorders, every_count_is_in_the_samples) {
   const HybridModel& model = hybrid_models()[static_cast<size_t>(GetParam())];
-  const auto seed = std::random_device()();
-  SCOPED_TRACE(seed);
-  std::mt19937 rng(seed);
+  std::mt19937 rng(static_cast<uint32_t>(test::test_seed()));
   const auto trace = random_requests(rng, 60);
   ReplayOptions options = options_of(std::string(model.name));
   options.max_batch = static_cast<int32_t>(rng() % 8 + 1);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hybrid_model.h"
+#include "support/random.h"
 
 namespace folio::cli {
 namespace {
@@ -78,9 +79,7 @@ class HybridSchedules : public ::testing::TestWithParam<int> {};
 
 TEST_P(HybridSchedules, every_request_ends_and_each_token_is_found_or_computed_once) {
   const HybridModel& model = hybrid_models()[static_cast<size_t>(GetParam())];
-  const auto seed = std::random_device()();
-  SCOPED_TRACE(seed);
-  std::mt19937 rng(seed);
+  std::mt19937 rng(static_cast<uint32_t>(test::test_seed()));
   const GroupSizes sizes{.page_size = page_size};
   const auto groups = groups_of(model, sizes).value();
   const GroupOptions uniform = uniform_group(groups, sizes);

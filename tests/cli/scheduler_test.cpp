@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "support/random.h"
 #include "synthetic.h"
 
 namespace folio::cli {
@@ -89,9 +90,7 @@ std::map<int64_t, Life> run(const std::vector<TraceRequest>& trace, PagePool& po
 class EveryPool : public testing::TestWithParam<int64_t> {};
 
 TEST_P(EveryPool, finishes_every_request_in_order) {
-  const uint32_t seed = std::random_device()();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937 rng(seed);
+  std::mt19937 rng(static_cast<uint32_t>(test::test_seed()));
   for (const SchedulerLimits limits : {SchedulerLimits{1, 1000}, {4, 64}, {7, 513}, {3, 2}}) {
     const auto trace = random_requests(rng, limits.step_tokens == 2 ? 4 : 30);
     int64_t largest = 0;

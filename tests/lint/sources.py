@@ -11,6 +11,8 @@ usage: sources.py ROOT        prints `file:line: rule` for each breach; exit sta
   listed     every public header stands in cmake/FolioHeaders.cmake, and nothing else does
   direction  a folder includes only what DIRECTION allows it
   open end   no TODO, FIXME or XXX
+  name       tests of gtest are called by sentences in snake_case; what they quote keeps its capitals
+  seed       no random test but by test_seed() (tests/support/random.h)
   own folder no test writes to the folder of temporary files itself, where others' files have the same names
   status     no test of ctest has properties that make it ignore an exit status, or take any failure for the one that is meant
 """
@@ -63,6 +65,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 BUILD_MACRO = re.compile(r"\b(NDEBUG|__AVX\w*|__SSE\w*|__FMA__|__F16C__|__AMX\w*|__ARM_\w+)\b")
 HEAVY_HEADER = re.compile(r"(cuda|cuda_\w+|cooperative_groups)\.h|\w*intrin\.h|omp\.h|arm_\w+\.h")
 SHARED_FOLDER = re.compile(r"\bTempDir\(\)")
+TEST_NAME = re.compile(r"^(?:TYPED_)?TEST(?:_[FP])?\(\w+, ([A-Z]\w*|[a-z0-9]+[A-Z][A-Za-z0-9]*)\)")
+FRESH_SEED = re.compile(r"\brandom_device\b")
 STATUS_IGNORED = re.compile(r"\b(PASS_REGULAR_EXPRESSION|WILL_FAIL|SKIP_REGULAR_EXPRESSION|SKIP_RETURN_CODE)\b")
 OPEN_END = re.compile(r"\b(TODO|FIXME|XXX)\b")
 
@@ -104,6 +108,11 @@ def check_code(path, lines):
             yield number, "open end: finish it, or write an issue"
         if SHARED_FOLDER.search(line):
             yield number, "own folder: expected a TemporaryFolder (tests/support/temporary_folder.h)"
+        test = TEST_NAME.match(line)
+        if test:
+            yield number, f"name: {test[1]}, expected a sentence in snake_case"
+        if FRESH_SEED.search(line):
+            yield number, "seed: expected test_seed() (tests/support/random.h)"
         if is_public and BUILD_MACRO.search(line):
             yield number, "public: depends on NDEBUG or an instruction-set macro"
         include = INCLUDE.match(line)

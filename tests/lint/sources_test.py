@@ -88,6 +88,14 @@ class SourcesLint(unittest.TestCase):
         own = f'{SPDX}/// tests/a.cpp: x.\nauto path = testing::TempDir() + "a";\n'
         self.assert_finds({"tests/a.cpp": own}, "own folder")
 
+    def test_names_that_are_no_sentences_and_seeds_that_nobody_can_repeat_are_found(self):
+        head = f"{SPDX}/// tests/a.cpp: x.\n"
+        for kind in ("TEST", "TEST_F", "TEST_P", "TYPED_TEST", "TYPED_TEST_P"):
+            self.assert_finds({"tests/a.cpp": f"{head}{kind}(A, IsRight) {{\n"}, "name: IsRight")
+            self.assertEqual(self.breaches({"tests/a.cpp": f"{head}{kind}(A, is_right_for_BK) {{\n"}), [])
+        self.assert_finds({"tests/a.cpp": f"{head}TEST(A, isRight) {{\n"}, "name: isRight")
+        self.assert_finds({"tests/a.cpp": f"{head}std::mt19937 rng(std::random_device{{}}());\n"}, "seed")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -136,7 +136,7 @@ class Conversions : public ::testing::Test {
     for (size_t i = 0; i < got.values().size(); ++i)
       ASSERT_NEAR(got.values()[i], near.values()[i], largest_error) << i;
   }
-  Rng rng{fresh_seed()};
+  Rng rng{test_seed()};
 };
 
 EndSpec spec_of(DType dtype, int32_t page_size = 4) {
