@@ -24,11 +24,13 @@ CODE = {".h", ".cpp", ".cuh", ".cu"}
 OTHER = {".py", ".pyi", ".sh", ".cmake", ".yml"}
 MAX_LINES, MAX_COLUMNS = 800, 100
 
-# folder -> what may stand between the quotes of its includes. `folio/x/` are public headers, the rest lies in src/.
+# folder -> what may stand between the quotes of its includes. `folio/x/` are public headers, the rest lies in src/, or in the tool.
 PUBLIC_CORE = ["folio/core/"]
 PUBLIC_CACHE = PUBLIC_CORE + ["folio/tma/", "folio/cache/"]
 PUBLIC_ATTENTION = PUBLIC_CACHE + ["folio/attention/"]
 KERNELS = PUBLIC_ATTENTION + ["core/", "cache/"]
+# Of the tool: each may include those in front of it.
+ROOMS = ["parts/", "load/", "tiers/", "replay/", "report/", "capacity/"]
 DIRECTION = {
     "include/folio/core/": PUBLIC_CORE,
     "include/folio/tma/": PUBLIC_CORE + ["folio/tma/"],
@@ -51,9 +53,17 @@ DIRECTION = {
     "src/c/": PUBLIC_ATTENTION + ["folio/pool/", "folio/c/", "c/"],
     "src/pool/": PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/", "core/", "pool/"],
     "src/names/": PUBLIC_CORE + ["folio/pool/name.h", "folio/names/", "names/"],
-    "cli/": ["folio/", "reference/", "support/"],
+    "cli/parts/": ["folio/", "parts/"],
+    "cli/load/": ["folio/", *ROOMS[:2]],
+    "cli/tiers/": ["folio/", *ROOMS[:3]],
+    "cli/replay/": ["folio/", "reference/", "support/", *ROOMS[:4]],
+    "cli/report/": ["folio/", *ROOMS[:5]],
+    "cli/capacity/": ["folio/", *ROOMS],
+    "cli/directory/": ["folio/", "parts/", "directory/"],
+    "cli/transfer/": ["folio/", "parts/", "transfer/"],
+    "cli/": ["folio/", *ROOMS, "directory/", "transfer/"],
     "bench/": ["folio/", "reference/", "support/", "cpu/features.h", "cpu/append/rows.h", "attention/kernel_list.h", "tier/disk/file_io.h"],
-    "fuzz/": ["folio/", "pool/"],
+    "fuzz/": ["folio/", "pool/", "load/"],
     "examples/": ["folio/"],
     "clients/": ["folio/"],
     "python/src/": ["folio/"],
