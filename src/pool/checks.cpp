@@ -159,11 +159,11 @@ Status check_spans(std::span<const TokenId> prompt, const SequenceOptions& optio
   return {};
 }
 
-Status check_group(const char* call, uint32_t group, const Groups* groups) noexcept {
-  if (group == 0 || (groups != nullptr && group < groups->count())) return {};
-  if (groups != nullptr && groups->count() > 1)
+Status check_group(const char* call, uint32_t group, uint32_t num_groups) noexcept {
+  if (group < std::max(num_groups, 1U)) return {};
+  if (num_groups > 1)
     return fail(Errc::invalid_argument, "PagePool::{}: group is {}, expected 0 .. {}", call, group,
-                groups->count() - 1);
+                num_groups - 1);
   return fail(Errc::invalid_argument,
               "PagePool::{}: group is {}, expected 0 (the pool has one group)", call, group);
 }
@@ -209,29 +209,5 @@ Status no_sequence_left(const char* call, uint32_t max_sequences) noexcept {
 }
 
 }  // namespace pool
-
-Status PagePool::State::refused(const State* state, const char* call) noexcept {
-  if (state == nullptr) return pool::moved_from(call);
-  return fail(Errc::busy,
-              "PagePool::{}: the pool is calling a function of its options, expected no call that "
-              "changes it from there",
-              call);
-}
-
-Status PagePool::State::refused(const State* state, const char* call, SequenceId id) noexcept {
-  return state == nullptr || is_open(state) ? pool::not_alive(call, id) : refused(state, call);
-}
-
-Status PagePool::State::check_ids(const char* call,
-                                  std::span<const SequenceId> ids) const noexcept {
-  if (ids.data() == nullptr && !ids.empty()) return pool::null_memory(call, "ids", ids.size());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (find(ids[i]) != nullptr) continue;
-    return fail(Errc::invalid_argument,
-                "PagePool::{}: ids[{}] is sequence {} of generation {}, expected one that is alive",
-                call, i, ids[i].index, ids[i].generation);
-  }
-  return {};
-}
 
 }  // namespace folio::inline v1

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "folio/pool/events.h"
-#include "pool/page_lists.h"
+#include "pool/page_record.h"
 #include "pool/shared_ring.h"
 
 namespace folio::inline v1::pool {

@@ -17,7 +17,7 @@
 #include <cstdint>
 
 #include "pool/page_extras.h"
-#include "pool/page_lists.h"
+#include "pool/page_record.h"
 #include "pool/prefix_index.h"
 
 namespace folio::inline v1::pool {

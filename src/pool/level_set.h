@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "pool/page_lists.h"
+#include "pool/page_record.h"
 
 namespace folio::inline v1::pool {
 

@@ -23,6 +23,14 @@ void append(Entry* entries, ListEnds& ends, uint32_t i) noexcept {
   ends.back = i;
 }
 
+template <class Entry>
+void prepend(Entry* entries, ListEnds& ends, uint32_t i) noexcept {
+  entries[i].previous = no_entry;
+  entries[i].next = ends.front;
+  (ends.front == no_entry ? ends.back : entries[ends.front].previous) = i;
+  ends.front = i;
+}
+
 /// The links of the entry stay as they are.
 template <class Entry>
 void take_out(Entry* entries, ListEnds& ends, uint32_t i) noexcept {

@@ -23,7 +23,7 @@
 
 #include "folio/pool/page_pool.h"
 #include "pool/event_log.h"
-#include "pool/page_lists.h"
+#include "pool/page_record.h"
 
 namespace folio::inline v1::pool {
 

@@ -44,10 +44,11 @@ const Keep* KeepRanges::of(int64_t begin, int64_t end) const noexcept {
 // ---- Time
 
 Retention::Retention(PageRecord* records, PageLists* lists, PerPage<TimingWheel::Entry> entries,
-                     const Memory& memory, const PoolOptions& options) noexcept
+                     const Memory& memory, Groups* groups, const PoolOptions& options) noexcept
     : records_(records),
       lists_(lists),
       of_sequences_(memory.of_sequences),
+      groups_(groups),
       max_ms_(options.max_retention_ms),
       ms_per_tick_(ceil_div(options.max_retention_ms, TimingWheel::longest - 1)) {
   wheel_.attach(entries, memory.wheel_heads, options.num_pages);
@@ -81,8 +82,7 @@ Keep Retention::kept(uint32_t page) const noexcept {
 }
 
 void Retention::set_level(uint32_t page, uint8_t level) noexcept {
-  if (std::exchange(records_[page].level, level) == level || groups_ == nullptr) return;
-  groups_->follow(page);
+  if (std::exchange(records_[page].level, level) != level) groups_->follow(page);
 }
 
 void Retention::put(uint32_t page, const Keep& keep) noexcept {
@@ -111,16 +111,12 @@ void Retention::set(uint32_t page, const Keep& keep, EvictionPolicy& policy) noe
 }
 
 void Retention::add(uint32_t page) noexcept {
-  const uint8_t level = records_[page].level;
-  present_.add(level);
-  lists_->push_back(level_list(level), page);
+  lists_->push_back(level_list(records_[page].level), page);
 }
 
 uint32_t Retention::take(EvictionPolicy& policy) noexcept {
   const bool normal = lists_->count_in_queues() != 0;
-  const uint32_t page =
-      present_.lowest_front(normal ? policy_level : pinned_level,
-                            [&](uint8_t level) { return lists_->front(level_list(level)); });
+  const uint32_t page = lists_->front_below(normal ? policy_level : pinned_level);
   return page != no_page ? page : policy.take();
 }
 
@@ -144,7 +140,8 @@ const char* Retention::fault(uint32_t num_pages) const noexcept {
     if (!record.findable || !record.spoken_for) return "a page is kept that nobody asked to keep";
     if (!is_cached(record.list)) continue;
     if (record.list != level_list(record.level)) return "a page is in another level's list";
-    if (!present_.may_have(record.level)) return "a level has pages and no bit";
+    if (record.level != pinned_level && !lists_->may_have(record.level))
+      return "a level has pages and no bit";
   }
   const char* const fault = wheel_.fault(&waiting);
   if (fault != nullptr) return fault;

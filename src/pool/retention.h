@@ -12,7 +12,6 @@
 
 #include "folio/pool/page_pool.h"
 #include "pool/eviction.h"
-#include "pool/level_set.h"
 #include "pool/page_lists.h"
 #include "pool/timing_wheel.h"
 
@@ -55,11 +54,9 @@ class Retention {
     KeepRanges* of_sequences = nullptr;         ///< [max_sequences]
   };
 
+  /// `groups` is told of pages that come to another level.
   Retention(PageRecord* records, PageLists* lists, PerPage<TimingWheel::Entry> entries,
-            const Memory& memory, const PoolOptions& options) noexcept;
-
-  /// Is told of pages that come to another level. Null: nobody is.
-  void attach_groups(Groups* groups) noexcept { groups_ = groups; }
+            const Memory& memory, Groups* groups, const PoolOptions& options) noexcept;
 
   // Time.
   [[nodiscard]] int64_t now_ms() const noexcept { return now_ms_; }
@@ -100,8 +97,7 @@ class Retention {
   PageLists* lists_;
   KeepRanges* of_sequences_;
   TimingWheel wheel_;
-  Groups* groups_ = nullptr;
-  LevelSet present_;  ///< of the levels' lists
+  Groups* groups_;
   int64_t max_ms_, ms_per_tick_;
   int64_t now_ms_ = 0, start_ms_ = 0;  ///< the wheel's tick 0
   bool has_started_ = false;

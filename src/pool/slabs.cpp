@@ -107,8 +107,7 @@ void Slabs::move(uint32_t number, Place to) noexcept {
   }
 }
 
-void Slabs::set(uint32_t group, uint32_t page, PageUse use) noexcept {
-  if (!has(group) || pages_[group][page].use == use) return;
+void Slabs::change(uint32_t group, uint32_t page, PageUse use) noexcept {
   const uint32_t per = layout_.pages_per_slab[group];
   const uint32_t number = page / per;
   Slab& slab = slabs_[number];

@@ -14,7 +14,7 @@
 
 #include "core/carver.h"
 #include "pool/links.h"
-#include "pool/page_lists.h"
+#include "pool/page_record.h"
 
 namespace folio::inline v1::pool {
 
@@ -62,8 +62,10 @@ class Slabs {
     return layout_.num_slabs * layout_.pages_per_slab[group];
   }
 
-  /// The page becomes this. Nothing happens if it is that already.
-  void set(uint32_t group, uint32_t page, PageUse use) noexcept;
+  /// The page becomes this. Nothing happens if it is that already, or in no slab.
+  void set(uint32_t group, uint32_t page, PageUse use) noexcept {
+    if (has(group) && pages_[group][page].use != use) change(group, page, use);
+  }
   [[nodiscard]] PageUse use_of(uint32_t group, uint32_t page) const noexcept {
     return pages_[group][page].use;
   }
@@ -135,6 +137,7 @@ class Slabs {
   [[nodiscard]] Place place_of(const Slab& slab) const noexcept;
   [[nodiscard]] List* list_of(const Slab& slab) noexcept;
   void move(uint32_t slab, Place to) noexcept;
+  void change(uint32_t group, uint32_t page, PageUse use) noexcept;
   [[nodiscard]] uint64_t slabs_needed(const uint32_t (&needs)[max_groups]) const noexcept;
 
   SlabLayout layout_;

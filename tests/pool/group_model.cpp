@@ -63,7 +63,7 @@ void GroupModel::for_visible(const Sequence& s, auto call) const {
 bool GroupModel::awaits_copy(uint32_t group, uint32_t page) const {
   if (group == 0) return PoolInspection::record(pool_, page).awaits_copy;
   const pool::Group& g = PoolInspection::groups(pool_)[group];
-  return page < g.num_pages && g.pages[page].pending_copy != pool::no_page;
+  return page < g.num_pages && g.records[page].pending_copy != pool::no_page;
 }
 
 // ---- Sequences

@@ -198,7 +198,7 @@ TEST(GroupsAcceptance, a_preempted_sequence_gives_up_its_companions_and_finds_th
   pool.preempt(a).or_throw();
   PoolInspection::evict(pool, 2,
                         static_cast<uint32_t>(PoolInspection::groups(pool).companion(
-                            PoolInspection::groups(pool)[1].pages[before[2]].leading, 2)));
+                            PoolInspection::groups(pool)[1].records[before[2]].leading, 2)));
   EXPECT_EQ(pool.resume(a, count_from(0, 55))->cached_tokens, 32);
   expect_sound(pool);
 }
