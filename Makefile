@@ -81,7 +81,7 @@ llama-cpp:
 # Every broken kernel, each built and run in the emulator; what found it goes into the document.
 cuda-mutants: configure
 	cmake --build --preset release --target folio_test_support folio_reference
-	python3 tests/cuda/mutants.py . --build $(BUILD) --jobs "$$(nproc)" --results build/mutants.json --write docs/cuda_mutants.md
+	python3 tests/cuda/mutants.py . --build $(BUILD) --jobs "$$(nproc)" --results build/mutants.json --write docs/generated/cuda_mutants.md
 
 bench: configure
 	cmake --build --preset release --target benches
