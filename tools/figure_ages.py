@@ -9,7 +9,7 @@ more than 300 commits have passed. A page with old figures says, anywhere in its
 
     Not measured since 12f88d2, d248f5d; the code has changed.
 
-with each of their commits, and no other. --mark writes that line, or takes it away, under the page's title. Records and design notes are
+with each of their commits, and no other. --mark writes that line under the page's title, or where it stands, or takes it away. Records and design notes are
 of their day, and need none. A shallow clone has no history to count in: nothing is checked there.
 """
 
@@ -32,8 +32,9 @@ POOL = ["include/folio/pool", "src/pool"]
 TIER = ["include/folio/tier", "src/tier"]
 PYTHON = [*ATTENTION, "python/src", "python/folio_kv"]
 LLAMA = [*ATTENTION, "src/mask", "clients/llama_cpp"]
-# page of docs -> the code that its figures are about
+# page of docs, or the README -> the code that its figures are about
 PAGES = {
+    "README.md": LLAMA + PYTHON,
     "cuda.md": ["src/cuda"],
     "disk_tier.md": ["src/tier/disk", "src/tier/queued_tier.cpp"],
     "engines.md": ["python/folio_kv", "clients/llama_cpp"],
@@ -93,12 +94,17 @@ def old_commits(history, text, paths, bound):
 
 def breaches(root, pages, bound, mark=False):
     history = History(root)
+    places = {path.relative_to(root / "docs").as_posix(): path for path in sorted((root / "docs").rglob("*.md"))}
+    if (root / "README.md").exists():
+        places["README.md"] = root / "README.md"
     for page, paths in pages.items():
-        for path in (f"docs/{page}", *paths):
+        if page not in places:
+            yield page, "PAGES: the page does not exist"
+        for path in paths:
             if not (root / path).exists():
                 yield page, f"PAGES: {path} does not exist"
-    for path in sorted((root / "docs").rglob("*.md")):
-        page, text = path.relative_to(root / "docs").as_posix(), path.read_text(encoding="utf-8")
+    for page, path in places.items():
+        text = path.read_text(encoding="utf-8")
         if page.split("/")[0] in OF_THEIR_DAY:
             continue
         named, old = old_commits(history, text, pages.get(page, []), bound)
@@ -108,9 +114,12 @@ def breaches(root, pages, bound, mark=False):
         if said == old:
             continue
         if mark:
-            title, rest = SAID.sub("", text).split("\n\n", 1)
             line = f"*Not measured since {', '.join(old)}; the code has changed.*\n\n" if old else ""
-            path.write_text(f"{title}\n\n{line}{rest}", encoding="utf-8")
+            if said:
+                text = SAID.sub(line, text)
+            else:
+                text = text.replace("\n\n", f"\n\n{line}", 1)
+            path.write_text(text, encoding="utf-8")
         else:
             yield page, f"not measured since {', '.join(old) or 'nothing'}, and says {', '.join(said) or 'nothing'} (--mark)"
 
@@ -129,7 +138,7 @@ def main():
         return SKIPPED
     found = list(breaches(args.root, PAGES, BOUND, args.mark))
     for page, breach in found:
-        print(f"docs/{page}: {breach}")
+        print(f"{page}: {breach}")
     print(f"{len(found)} breaches")
     return 1 if found else 0
 
