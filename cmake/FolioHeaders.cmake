@@ -25,6 +25,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/tma/tile_layout.h
     folio/cache/batch.h
     folio/cache/cache_tables.h
+    folio/cache/check_static.h
     folio/cache/continuous_kv_cache.h
     folio/cache/copy.h
     folio/cache/elements.h
@@ -39,7 +40,6 @@ set(FOLIO_PUBLIC_HEADERS
     folio/cache/paged_kv_view.h
     folio/cache/planes.h
     folio/cache/row_indices.h
-    folio/cache/static_checks.h
     folio/cache/static_params.h
     folio/cache/static_view.h
     folio/cache/step_members.h

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "attention/append_checks.h"
-#include "attention/copy_checks.h"
+#include "attention/check_append.h"
+#include "attention/check_copy.h"
 #include "attention/kernel_list.h"
 #include "folio/attention/append.h"
 #include "folio/attention/merge.h"

@@ -27,7 +27,7 @@ PROGRAMS = {  # cheap ones first: they run first
     "copy": {"sources": ["tests/cuda/copy_kernel_test.cpp", "src/cuda/copy/kernels.cpp"], "links": True},
     "mla": {"sources": ["tests/cuda/mla_kernel_test.cpp"], "links": True,
             "filter": "-MlaKernel.is_right_on_any_schedule:MlaKernel.is_right_however_the_plan_cuts_it"},
-    "caches": {"sources": ["tests/cache/static_scales_test.cpp", "tests/cache/paged_kv_cache_test.cpp", "src/cache/static_checks.cpp",
+    "caches": {"sources": ["tests/cache/static_scales_test.cpp", "tests/cache/paged_kv_cache_test.cpp", "src/cache/check_static.cpp",
                            "src/cache/check_alignment.cpp", *TEST]},
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/validate_call.cpp: the checks of batches and of one layer's arguments.
+/// src/attention/check_call.cpp: the checks of batches and of one layer's arguments.
 #include <algorithm>
 
+#include "attention/check.h"
 #include "attention/positions.h"
-#include "attention/validate.h"
 #include "cache/check_alignment.h"
 #include "cache/check_reach.h"
 #include "cache/check_tensor.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/append_checks.cpp: shapes first, then, where they can be read, what arrays hold:
+/// src/attention/check_append.cpp: shapes first, then, where they can be read, what arrays hold:
 /// nothing may be left to find out once writing has begun.
-#include "attention/append_checks.h"
+#include "attention/check_append.h"
 
 #include <algorithm>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/copy_checks.h: everything that the copies refuse of planes, on any device.
+/// src/attention/check_copy.h: everything that the copies refuse of planes, on any device.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <span>
 
+#include "attention/check_rows.h"
 #include "attention/copy_pair.h"
-#include "attention/row_checks.h"
 #include "cache/check_view.h"
 #include "core/checked.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/validate_problem.cpp: the checks of problems and limits.
+/// src/attention/check_problem.cpp: the checks of problems and limits.
 #include <cmath>
 
+#include "attention/check.h"
 #include "attention/schedule.h"
-#include "attention/validate.h"
 #include "cache/check_reach.h"
 #include "cache/check_tensor.h"
 #include "cache/check_view.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/append_checks.h: everything that append and rotate refuse, on any device: of a
+/// src/attention/check_append.h: everything that append and rotate refuse, on any device: of a
 /// call whose arrays lie on the CPU all that they hold, of others what the host knows.
 #pragma once
 
-#include "attention/row_checks.h"
+#include "attention/check_rows.h"
 #include "folio/attention/append.h"
 #include "folio/attention/rotate.h"
 

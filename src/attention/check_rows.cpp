@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/row_checks.cpp: checks of planes whose rows are read, computed or written.
-#include "attention/row_checks.h"
+/// src/attention/check_rows.cpp: checks of planes whose rows are read, computed or written.
+#include "attention/check_rows.h"
 
 #include <limits>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/validate_plane.cpp: whether the planes of a call are those that the problem
+/// src/attention/check_plane.cpp: whether the planes of a call are those that the problem
 /// describes and that the selected kernel takes.
-#include "attention/validate.h"
+#include "attention/check.h"
 #include "cache/check_reach.h"
 #include "cache/check_view.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/row_checks.h: what append, rotate and the copies ask of planes beside the checks
+/// src/attention/check_rows.h: what append, rotate and the copies ask of planes beside the checks
 /// in cache/: scales that can be used, rows that fit.
 #pragma once
 

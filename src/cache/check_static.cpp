@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cache/static_checks.cpp: refuses, with a reason, what the static cache types cannot say.
-#include "folio/cache/static_checks.h"
+/// src/cache/check_static.cpp: refuses, with a reason, what the static cache types cannot say.
+#include "folio/cache/check_static.h"
 
 #include <limits>
 

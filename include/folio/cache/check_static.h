@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/cache/static_checks.h: the host checks behind `make` and `cache_of`, on plain values. Not
+/// folio/cache/check_static.h: the host checks behind `make` and `cache_of`, on plain values. Not
 /// for direct use.
 #pragma once
 

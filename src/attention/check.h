@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/validate.h: the border checks: what is broken is named before any work.
+/// src/attention/check.h: the border checks: what is broken is named before any work.
 #pragma once
 
 #include "folio/attention/attend.h"

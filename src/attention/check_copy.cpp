@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/copy_checks.cpp: planes layer by layer, each named as the caller knows it.
-#include "attention/copy_checks.h"
+/// src/attention/check_copy.cpp: planes layer by layer, each named as the caller knows it.
+#include "attention/check_copy.h"
 
 #include "cache/check_tensor.h"
 
