@@ -6,11 +6,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "parts/parallel.h"
-#include "parts/progress.h"
 #include "replay/hybrid.h"
-#include "replay/hybrid_scheduler.h"
 #include "replay/replay.h"
+#include "replay/step_loop.h"
 
 namespace folio::cli {
 namespace {
@@ -40,7 +38,7 @@ Result<PagePool> make_pool(const ReplayOptions& options, const PoolTask& task) {
 }
 
 /// Adds up what is used, step by step.
-class Usage {
+class Usage : public StepWatcher {
  public:
   Usage(const PagePool& pool, const PoolTask& task, PoolRun& run)
       : pool_(pool), task_(task), run_(run) {
@@ -53,7 +51,37 @@ class Usage {
     }
   }
 
-  void add_step() {
+  void begun(const Step& step, std::span<const std::span<const PageCopy>> copies) override {
+    for (size_t g = 0; g < copies.size(); ++g) run_.groups[g].copies += std::ssize(copies[g]);
+    const int64_t everything = add_step();
+    if (run_.recorder != nullptr) run_.recorder->begin_step(pool_, step, everything);
+  }
+
+  void ended(double seconds) override {
+    if (run_.recorder != nullptr) run_.recorder->end_step(seconds);
+  }
+
+  void finish(const Scheduler& scheduler, const StepTimes& times) {
+    const auto steps = static_cast<double>(std::max<int64_t>(run_.steps, 1));
+    run_.used.mean = used_ / steps;
+    run_.everything.mean = everything_ / steps;
+    for (uint32_t g = 0; g < run_.groups.size(); ++g) {
+      const GroupFigures f = pool_.group(g).value();
+      run_.groups[g].given_back = scheduler.given_back(g);
+      run_.groups[g].evicted_pages = f.evicted_pages;
+      run_.groups[g].cached_pages = f.cached_pages;
+    }
+    run_.hit_tokens = scheduler.hit_tokens();
+    run_.partial_tokens = scheduler.partial_tokens();
+    run_.again_tokens = scheduler.again_tokens();
+    run_.preemptions = scheduler.preemptions();
+    run_.computed_tokens = times.computed_tokens;
+    run_.pool_seconds = times.pool_seconds;
+  }
+
+ private:
+  /// Bytes, if all layers kept everything.
+  int64_t add_step() {
     int64_t used = 0, leading = 0;
     for (uint32_t g = 0; g < run_.groups.size(); ++g) {
       GroupUse& group = run_.groups[g];
@@ -73,68 +101,14 @@ class Usage {
     everything_ += everything;
     run_.used.peak = std::max(run_.used.peak, used);
     run_.everything.peak = std::max(run_.everything.peak, static_cast<int64_t>(everything));
-    everything_now_ = static_cast<int64_t>(everything);
-  }
-  [[nodiscard]] int64_t everything_now() const { return everything_now_; }  ///< bytes
-
-  void finish(const HybridScheduler& scheduler) {
-    const auto steps = static_cast<double>(std::max<int64_t>(run_.steps, 1));
-    run_.used.mean = used_ / steps;
-    run_.everything.mean = everything_ / steps;
-    for (uint32_t g = 0; g < run_.groups.size(); ++g) {
-      const GroupFigures f = pool_.group(g).value();
-      run_.groups[g].given_back = scheduler.given_back(g);
-      run_.groups[g].evicted_pages = f.evicted_pages;
-      run_.groups[g].cached_pages = f.cached_pages;
-    }
-    run_.hit_tokens = scheduler.hit_tokens();
-    run_.partial_tokens = scheduler.partial_tokens();
-    run_.again_tokens = scheduler.again_tokens();
-    run_.preemptions = scheduler.preemptions();
+    return static_cast<int64_t>(everything);
   }
 
- private:
   const PagePool& pool_;
   const PoolTask& task_;
   PoolRun& run_;
   double used_ = 0.0, everything_ = 0.0;
-  int64_t everything_now_ = 0;
 };
-
-/// The pool's part of a step, up to where the engine would compute. False: nothing is to be
-/// computed, the only sequence gave up its pages and begins again.
-Result<bool> begin_step(PagePool& pool, HybridScheduler& scheduler, PoolRun& run,
-                        StepTicket& ticket) {
-  if (Status s = scheduler.next(); !s.is_ok()) return s;
-  if (scheduler.ids().empty()) return false;
-  for (uint32_t g = 0; g < pool.num_groups(); ++g)
-    run.groups[g].copies += std::ssize(pool.take_copies(g));
-  const auto begun = pool.begin_step(scheduler.ids());
-  if (!begun) return begun.error();
-  ticket = *begun;
-  return true;
-}
-
-Status run_step(PagePool& pool, HybridScheduler& scheduler, Usage& usage, PoolRun& run) {
-  const double before = run.pool_seconds;
-  StepTicket ticket;
-  {
-    const Timed timed(run.pool_seconds);
-    const auto computes = begin_step(pool, scheduler, run, ticket);
-    if (!computes) return computes.error();
-    if (!*computes) return {};
-  }
-  usage.add_step();
-  if (run.recorder != nullptr) run.recorder->begin_step(pool, scheduler, usage.everything_now());
-  run.computed_tokens += scheduler.tokens();
-  {
-    const Timed timed(run.pool_seconds);
-    if (Status s = pool.end_step(ticket); !s.is_ok()) return s;
-    if (Status s = scheduler.commit(); !s.is_ok()) return s;
-  }
-  if (run.recorder != nullptr) run.recorder->end_step(run.pool_seconds - before);
-  return {};
-}
 
 }  // namespace
 
@@ -150,14 +124,14 @@ Result<PoolRun> run_pool(const ReplayOptions& options, std::span<const TraceRequ
   if (task.records)
     run.recorder = std::make_unique<HybridRecorder>(trace, *pool, task.groups, task.memory_bytes);
   Usage usage(*pool, task, run);
-  HybridScheduler scheduler(trace, *pool, {options.max_batch, options.step_tokens},
-                            task.checkpoint);
-  ProgressBar progress(!options.quiet);
-  while (scheduler.has_work()) {
-    if (Status s = run_step(*pool, scheduler, usage, run); !s.is_ok()) return s;
-    progress.show(scheduler.finished(), static_cast<int64_t>(trace.size()));
-  }
-  usage.finish(scheduler);
+  Scheduler scheduler(trace, *pool, {options.max_batch, options.step_tokens}, nullptr,
+                      Reserve::step, task.checkpoint);
+  StepTimes times;
+  if (Status s =
+          run_steps(*pool, scheduler, nullptr, usage, std::ssize(trace), !options.quiet, times);
+      !s.is_ok())
+    return s;
+  usage.finish(scheduler, times);
   return run;
 }
 

@@ -37,8 +37,7 @@ HybridRecorder::HybridRecorder(std::span<const TraceRequest> trace, const PagePo
   rows_ = static_cast<size_t>((slabs + slabs_per_row_ - 1) / slabs_per_row_);
 }
 
-void HybridRecorder::begin_step(const PagePool& pool, const HybridScheduler& scheduler,
-                                int64_t everything_bytes) {
+void HybridRecorder::begin_step(const PagePool& pool, const Step& step, int64_t everything_bytes) {
   now_ = {.end = ++steps_so_far_, .everything_bytes = everything_bytes};
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     const GroupFigures figures = pool.group(g).value();
@@ -49,19 +48,19 @@ void HybridRecorder::begin_step(const PagePool& pool, const HybridScheduler& sch
   HeatColumn column{.end = steps_so_far_,
                     .found = std::vector<uint32_t>(rows_ * groups_.size()),
                     .written = std::vector<uint32_t>(rows_ * groups_.size())};
-  for (const HybridAdmission& admission : scheduler.admissions()) {
+  for (const AdmittedSequence& admission : step.admissions) {
     admit(admission);
     count(pool, admission.id, {0, admission.found, admission.found}, column.found);
   }
-  for (const HybridScheduler::Entry& entry : scheduler.entries()) {
+  for (const StepEntry& entry : step.entries) {
     const int64_t done = entry.sequence->done;
-    count(pool, entry.sequence->id, {done, done + entry.tokens, entry.sequence->first},
+    count(pool, entry.sequence->id, {done, done + entry.new_tokens, entry.sequence->first},
           column.written);
   }
   heat_.add(std::move(column));
 }
 
-void HybridRecorder::admit(const HybridAdmission& admission) {
+void HybridRecorder::admit(const AdmittedSequence& admission) {
   const int64_t prompt = trace_[static_cast<size_t>(admission.request)].input_length;
   if (admission.farthest == 0) {
     now_.prompt_tokens += prompt;

@@ -11,8 +11,8 @@
 #include "folio/pool/page_pool.h"
 #include "load/trace.h"
 #include "parts/bounded_series.h"
-#include "replay/hybrid_scheduler.h"
 #include "replay/recorder.h"
+#include "replay/scheduler.h"
 
 namespace folio::cli {
 
@@ -42,7 +42,7 @@ class HybridRecorder {
                  std::span<const GroupOptions> groups, int64_t arena_bytes);
 
   /// Once in each step, when it has all its pages.
-  void begin_step(const PagePool& pool, const HybridScheduler& scheduler, int64_t everything_bytes);
+  void begin_step(const PagePool& pool, const Step& step, int64_t everything_bytes);
   /// The end of a step in which the pool took `seconds`.
   void end_step(double seconds);
 
@@ -63,7 +63,7 @@ class HybridRecorder {
     int64_t begin, end;
     int64_t found;  ///< by the sequence, when it was admitted
   };
-  void admit(const HybridAdmission& admission);
+  void admit(const AdmittedSequence& admission);
   /// Counts the pages of the sequence's tokens, in each group those that it has. A page inside
   /// which `begin` or `end` lies belongs to what is in front of them; but one inside which a hit
   /// ends is written, as a copy, except of states.

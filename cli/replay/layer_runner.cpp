@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/replay/layer_runner.cpp: memory, append and attend of a replay.
+/// cli/replay/layer_runner.cpp: memory of steps, append and attend.
 #include "replay/layer_runner.h"
 
-#include <cstring>
 #include <utility>
 
 #include "folio/attention/append.h"
+#include "folio/attention/visible_keys.h"
 #include "folio/cache/copy.h"
 #include "load/synthetic.h"
 #include "parts/parallel.h"
@@ -32,80 +32,69 @@ constexpr int64_t float_bytes = sizeof(float);
 
 float* floats(const Buffer& buffer) { return reinterpret_cast<float*>(buffer.data()); }
 
-/// NaN in every floating type.
-void poison(const Buffer& buffer) {
-  if (buffer.bytes() != 0) std::memset(buffer.data(), 0xff, static_cast<size_t>(buffer.bytes()));
-}
-
 }  // namespace
 
 Result<LayerRunner> LayerRunner::create(const LayerRunnerOptions& options,
                                         const Executor& executor) {
   const auto geometry = make_planes(options.shape, options.pages, {});
   if (!geometry) return geometry.error();
-  const auto attention =
-      Attention::create(problem_of(options.model, geometry->front()), options.limits);
+  AttentionProblem problem = problem_of(options.model, geometry->front());
+  problem.mask = options.mask;
+  const auto attention = Attention::create(problem, options.limits);
   if (!attention) return attention.error();
   return LayerRunner(options, executor, *attention);
 }
 
+int64_t LayerRunner::block_bytes() const { return options_.pages * *page_bytes(options_.shape); }
+int64_t LayerRunner::scale_bytes() const {
+  return options_.pages * *scale_page_bytes(options_.shape);
+}
+
 double LayerRunner::required_bytes() const {
   const ModelShape& m = options_.model;
-  const double page = static_cast<double>(*page_bytes(options_.shape)) +
-                      static_cast<double>(*scale_page_bytes(options_.shape));
   const int64_t token = (q_width(m) + k_width(m) + v_width(m) + out_width(m)) * float_bytes;
-  return static_cast<double>(options_.pages) * page +
-         static_cast<double>(options_.limits.tokens) * static_cast<double>(token) +
+  return static_cast<double>(options_.limits.tokens) * static_cast<double>(token) +
          static_cast<double>(attention_.plan_bytes()) +
          static_cast<double>(attention_.workspace_bytes());
 }
 
-Status LayerRunner::allocate() {
+Status LayerRunner::allocate(MemorySpan blocks, MemorySpan scales) {
   const ModelShape& m = options_.model;
   const int64_t tokens = options_.limits.tokens;
   const std::pair<Buffer*, int64_t> wanted[] = {
-      {&blocks_, options_.pages * *page_bytes(options_.shape)},
-      {&scales_, options_.pages * *scale_page_bytes(options_.shape)},
-      {&q_, tokens * q_width(m) * float_bytes},
-      {&k_, tokens * k_width(m) * float_bytes},
-      {&v_, tokens * v_width(m) * float_bytes},
-      {&out_, tokens * out_width(m) * float_bytes},
-      {&plan_, attention_.plan_bytes()},
-      {&workspace_, attention_.workspace_bytes()}};
+      {&q_, tokens * q_width(m) * float_bytes}, {&k_, tokens * k_width(m) * float_bytes},
+      {&v_, tokens * v_width(m) * float_bytes}, {&out_, tokens * out_width(m) * float_bytes},
+      {&plan_, attention_.plan_bytes()},        {&workspace_, attention_.workspace_bytes()}};
   for (const auto& [buffer, bytes] : wanted) {
     Result<Buffer> memory = Buffer::allocate(bytes);
     if (!memory) return fail(Errc::out_of_memory, "replay: no memory for {} bytes", bytes);
     *buffer = std::move(*memory);
   }
-  if (options_.poison) {
-    poison(blocks_);
-    poison(scales_);
-  }
-  auto planes = make_planes(options_.shape, options_.pages, blocks_.span(), scales_.span());
+  auto planes = make_planes(options_.shape, options_.pages, blocks, scales);
   if (!planes) return planes.error();
   planes_ = std::move(*planes);
   return {};
 }
 
-Status LayerRunner::run(const Step& step, PageTable table, std::span<const PageCopy> copies,
+Status LayerRunner::run(const Step& step, const Batch& batch, std::span<const PageCopy> copies,
                         Verifier* verifier) {
   if (!copies.empty()) {
     const Timed timed(totals_.copy_seconds);
     if (Status s = copy_pages(planes_, planes_, copies, executor_); !s.is_ok()) return s;
   }
-  const Batch batch = step.batch(table);
   Result<AttentionPlan> plan = [&] {
     const Timed timed(totals_.plan_seconds);
     return folio::plan(attention_, batch, plan_.span());
   }();
   if (!plan) return plan.error();
   for (int32_t layer = 0; layer < options_.model.layers; ++layer) {
-    invent(step, layer);
-    if (!skips_append(step.number, layer)) {
+    const int32_t of_model = options_.first_layer + layer;
+    invent(step, of_model);
+    if (!skips_append(step.number, of_model)) {
       if (Status s = append_layer(step, batch, layer); !s.is_ok()) return s;
     }
     if (Status s = attend_layer(*plan, step.tokens(), layer); !s.is_ok()) return s;
-    if (verifier != nullptr) verifier->capture(step, layer, floats(out_));
+    if (verifier != nullptr) verifier->capture(step, of_model, floats(out_));
   }
   count(step);
   return {};
@@ -172,12 +161,28 @@ void LayerRunner::count(const Step& step) {
       int64_t{m.head_size} * bit_width(options_.shape.dtype) / 8 + scale_bytes;
   const double token_bytes = static_cast<double>(planes * m.kv_heads * head_bytes);
   for (size_t i = 0; i < step.entries.size(); ++i) {
-    const double context = step.context_lengths[i];
-    const double tokens = step.entries[i].new_tokens;
-    const double visible = tokens * (context - tokens) + tokens * (tokens + 1.0) / 2.0;
-    totals_.attended_bytes += context * token_bytes * m.layers;
-    totals_.attended_flops += visible * m.q_heads * 2.0 * (m.head_size + m.v_head_size) * m.layers;
+    const int64_t context = step.context_lengths[i];
+    const int64_t done = context - step.entries[i].new_tokens;
+    int64_t visible = 0;
+    for (int64_t position = done; position < context; ++position) {
+      const Interval keys = visible_keys(options_.mask, position, 0, context).keys;
+      visible += keys.end - keys.begin;
+    }
+    const int64_t first = visible_keys(options_.mask, done, 0, context).keys.begin;
+    totals_.attended_bytes += static_cast<double>(context - first) * token_bytes * m.layers;
+    totals_.attended_flops +=
+        static_cast<double>(visible) * m.q_heads * 2.0 * (m.head_size + m.v_head_size) * m.layers;
   }
+}
+
+void LayerTotals::add(const LayerTotals& more) {
+  generate_seconds += more.generate_seconds;
+  plan_seconds += more.plan_seconds;
+  copy_seconds += more.copy_seconds;
+  append_seconds += more.append_seconds;
+  attend_seconds += more.attend_seconds;
+  attended_bytes += more.attended_bytes;
+  attended_flops += more.attended_flops;
 }
 
 }  // namespace folio::cli

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/replay/layer_runner.h: the model's side of a replay: cache memory, and append and attend for
-/// each layer of a step.
+/// cli/replay/layer_runner.h: append and attend for the layers of one group in a step.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "folio/attention/attend.h"
+#include "folio/attention/mask.h"
 #include "folio/attention/plan.h"
 #include "folio/core/buffer.h"
 #include "folio/core/status.h"
@@ -19,12 +19,15 @@ namespace folio::cli {
 
 class Verifier;
 
+/// The layers of one group of the pool.
 struct LayerRunnerOptions {
   ModelShape model = {};
   KVShape shape = {};
   int64_t pages = 0;
   AttentionLimits limits = {};
-  bool poison = false;  ///< the cache starts as NaN instead of what its memory holds
+  Mask mask = Mask::causal();
+  uint32_t group = 0;
+  int32_t first_layer = 0;  ///< of the model
 };
 
 /// Seconds and amounts of all steps so far.
@@ -37,6 +40,7 @@ struct LayerTotals {
   /// keys, values and scales in the contexts, once per step and layer
   double attended_bytes = 0.0;
   double attended_flops = 0.0;  ///< 2 per multiply and add of scores and outputs, visible keys only
+  void add(const LayerTotals& more);
   [[nodiscard]] double engine_seconds() const {
     return plan_seconds + copy_seconds + append_seconds + attend_seconds;
   }
@@ -48,16 +52,20 @@ class LayerRunner {
   /// Errors: those of make_planes and Attention::create
   static Result<LayerRunner> create(const LayerRunnerOptions& options, const Executor& executor);
 
-  /// What `allocate` will take: the cache, activations, plan and workspace.
+  /// Of the cache: what `allocate` is given.
+  [[nodiscard]] int64_t block_bytes() const;
+  [[nodiscard]] int64_t scale_bytes() const;
+  /// What `allocate` will take: activations, plan and workspace.
   [[nodiscard]] double required_bytes() const;
-  /// Errors: out_of_memory
-  Status allocate();
+  /// `blocks` and `scales` outlive the runner. Errors: out_of_memory
+  Status allocate(MemorySpan blocks, MemorySpan scales);
 
   /// Runs all layers of a step: invents q, k and v, appends, attends, shows the outputs to the
   /// verifier (may be null).
-  Status run(const Step& step, PageTable table, std::span<const PageCopy> copies,
+  Status run(const Step& step, const Batch& batch, std::span<const PageCopy> copies,
              Verifier* verifier);
 
+  [[nodiscard]] const LayerRunnerOptions& options() const { return options_; }
   [[nodiscard]] const LayerTotals& totals() const { return totals_; }
   [[nodiscard]] const Attention& attention() const { return attention_; }
 
@@ -74,7 +82,6 @@ class LayerRunner {
   Executor executor_;
   Attention attention_;
   std::vector<KVPlanes> planes_;
-  Buffer blocks_, scales_;
   Buffer q_, k_, v_, out_;  // [step tokens, heads, head size] f32
   Buffer plan_, workspace_;
   LayerTotals totals_;

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/replay/replay_steps.cpp: the step loop: pool, then append and attend for each layer, then
-/// pool again.
+/// cli/replay/replay_steps.cpp: a trace by steps through a pool whose layers all keep the same.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "parts/parallel.h"
-#include "parts/progress.h"
-#include "replay/layer_runner.h"
 #include "replay/replay.h"
-#include "replay/scheduler.h"
-#include "replay/verify.h"
+#include "replay/step_loop.h"
 
 namespace folio::cli {
 namespace {
@@ -76,116 +71,116 @@ Result<PoolOptions> pool_options_of(const ReplayOptions& options, const Demand& 
   return pool;
 }
 
-/// The loop and what it holds. `runner` and `verifier` may be absent.
-class Replay {
+/// What reports show of steps.
+class Watcher : public StepWatcher {
  public:
-  Replay(const ReplayOptions& options, std::span<const TraceRequest> trace, PagePool& pool,
-         Recorder* recorder, TieredPages* below)
-      : pool_(pool),
-        recorder_(recorder),
-        below_(below),
-        scheduler_(trace, pool, {options.max_batch, options.step_tokens}, below),
-        progress_(!options.quiet),
-        requests_(static_cast<int64_t>(trace.size())) {}
+  Watcher(const PagePool& pool, Recorder* recorder, TieredPages* below, ReplayFigures& figures)
+      : pool_(pool), recorder_(recorder), below_(below), figures_(figures) {}
 
-  Status run(LayerRunner* runner, Verifier* verifier, ReplayFigures& figures) {
-    if (Status s = run_all(runner, verifier, figures); !s.is_ok()) return s;
-    if (below_ == nullptr) return {};
-    figures.tiers = below_->figures();
-    sources_.give(*figures.tiers);
-    return {};
+  void begun(const Step& step, std::span<const std::span<const PageCopy>>) override {
+    if (recorder_ != nullptr) record_admissions(step);
+    if (below_ == nullptr) return;
+    for (const StepEntry& entry : step.entries) record_source(*entry.sequence);
+  }
+
+  void committed(const Step& step) override {
+    if (recorder_ == nullptr) return;
+    for (const StepEntry& entry : step.entries)
+      if (entry.sequence->left() == 0) recorder_->releasing(row_of(*entry.sequence));
+  }
+
+  void ended(double seconds) override {
+    figures_.step_seconds.push_back(seconds);
+    if (recorder_ != nullptr) recorder_->end_step(seconds);
+  }
+
+  void finish() const {
+    if (below_ == nullptr) return;
+    figures_.tiers = below_->figures();
+    sources_.give(*figures_.tiers);
   }
 
  private:
-  Status run_all(LayerRunner* runner, Verifier* verifier, ReplayFigures& figures) {
-    const Timed timed(figures.seconds);
-    Step step;
-    while (scheduler_.has_work()) {
-      const double before = spent(runner, figures);
-      if (Status s = run_step(step, runner, verifier, figures); !s.is_ok()) return s;
-      figures.step_seconds.push_back(spent(runner, figures) - before);
-      if (recorder_ != nullptr) recorder_->end_step(figures.step_seconds.back());
-      figures.computed_tokens += step.tokens();
-      progress_.show(scheduler_.finished(), requests_);
-    }
-    return {};
-  }
-
-  static double spent(const LayerRunner* runner, const ReplayFigures& figures) {
-    return figures.pool_seconds + (runner != nullptr ? runner->totals().engine_seconds() : 0.0);
-  }
-
-  Status run_step(Step& step, LayerRunner* runner, Verifier* verifier, ReplayFigures& figures) {
-    std::span<const PageCopy> copies;
-    StepTicket ticket;
-    {
-      const Timed timed(figures.pool_seconds);
-      if (Status s = scheduler_.next(step); !s.is_ok()) return s;
-      copies = pool_.take_copies();
-      const auto begun = pool_.begin_step(step.ids);
-      if (!begun) return begun.error();
-      ticket = *begun;
-    }
-    if (recorder_ != nullptr) record_admissions(step);
-    if (below_ != nullptr) record_sources(step);
-    if (runner != nullptr) {
-      if (Status s = runner->run(step, pool_.table(), copies, verifier); !s.is_ok()) return s;
-    }
-    {
-      const Timed timed(figures.pool_seconds);
-      if (Status s = pool_.end_step(ticket); !s.is_ok()) return s;
-      if (Status s = scheduler_.commit(step); !s.is_ok()) return s;
-    }
-    if (verifier != nullptr) {
-      for (const StepEntry& entry : step.entries) verifier->check(*entry.sequence);
-    }
-    if (recorder_ != nullptr) {
-      for (size_t i = 0; i < step.entries.size(); ++i)
-        if (step.entries[i].sequence->left() == 0) recorder_->releasing(row_of(step, i));
-    }
-    const Timed timed(figures.pool_seconds);
-    return scheduler_.retire();
-  }
-
-  /// All pages of entry i: a sequence has them from its first step to its last.
-  std::span<const uint32_t> row_of(const Step& step, size_t i) const {
-    const auto tokens = static_cast<int64_t>(step.entries[i].sequence->tokens.size());
+  /// All pages of a sequence: it has them from its first step to its last.
+  [[nodiscard]] std::span<const uint32_t> row_of(const Running& sequence) const {
+    const auto tokens = static_cast<int64_t>(sequence.tokens.size());
     const int64_t pages = (tokens + pool_.page_size() - 1) / pool_.page_size();
-    return {pool_.table().entries + step.row_starts[i], static_cast<size_t>(pages)};
+    return {pool_.table().entries + pool_.row_start(sequence.id).value_or(0),
+            static_cast<size_t>(pages)};
   }
 
   void record_admissions(const Step& step) {
     admitted_.clear();
-    for (size_t i = 0; i < step.entries.size(); ++i) {
-      const Running& sequence = *step.entries[i].sequence;
+    for (const StepEntry& entry : step.entries) {
+      const Running& sequence = *entry.sequence;
       if (sequence.done != sequence.first) continue;
       // What was loaded took pages as what is computed does.
       const int32_t found = below_ != nullptr ? sequence.from.memory : sequence.first;
-      admitted_.push_back({sequence.request, row_of(step, i), found / pool_.page_size(), found});
+      admitted_.push_back({sequence.request, row_of(sequence), found / pool_.page_size(), found});
     }
     recorder_->admitted(admitted_, pool_.stats());
   }
 
-  void record_sources(const Step& step) {
-    for (const StepEntry& entry : step.entries) {
-      const Running& sequence = *entry.sequence;
-      if (sequence.done != sequence.first) continue;
-      TokensBySource tokens{.memory = sequence.from.memory,
-                            .computed = sequence.prompt - sequence.first};
-      for (size_t t = 0; t < num_tiers; ++t) tokens.tiers[t] = sequence.from.tiers[t];
-      sources_.add(tokens);
-    }
+  void record_source(const Running& sequence) {
+    if (sequence.done != sequence.first) return;
+    TokensBySource tokens{.memory = sequence.from.memory,
+                          .computed = sequence.prompt - sequence.first};
+    for (size_t t = 0; t < num_tiers; ++t) tokens.tiers[t] = sequence.from.tiers[t];
+    sources_.add(tokens);
   }
 
-  PagePool& pool_;
+  const PagePool& pool_;
   Recorder* recorder_;  // may be null
   TieredPages* below_;  // may be null
+  ReplayFigures& figures_;
   SourceRecorder sources_;
   std::vector<AdmittedRequest> admitted_;
-  Scheduler scheduler_;
-  ProgressBar progress_;
-  int64_t requests_;
 };
+
+/// What computes, without its memory; none where nothing is computed. Errors: those of
+/// check_memory and Engine::create
+Result<std::unique_ptr<Engine>> engine_of(const ReplayOptions& options, const PoolOptions& pool,
+                                          const Demand& demand, const Executor& executor) {
+  if (options.compute == Compute::none) return std::unique_ptr<Engine>();
+  LayerRunnerOptions layers{
+      .model = options.sizes,
+      .shape = kv_shape_of(options.sizes, options.page_size, options.kv_dtype),
+      .pages = pool.num_pages,
+      .limits = {.batch = options.max_batch,
+                 .tokens = options.step_tokens,
+                 .context = static_cast<int32_t>(demand.longest_tokens),
+                 .parallelism = executor.concurrency(executor.context)}};
+  const auto page = page_bytes(layers.shape);
+  if (!page) return page.error();
+  // before the planes of so many pages are described
+  const double planes = static_cast<double>(layers.pages) * static_cast<double>(*page);
+  if (Status s = check_memory(pool, planes); !s.is_ok()) return s;
+  auto engine =
+      Engine::create({{layers}, options.verify, options.verify_share, options.seed}, executor);
+  if (!engine) return engine.error();
+  return std::make_unique<Engine>(std::move(*engine));
+}
+
+/// What is known before and behind the loop.
+void add_figures(std::span<const TraceRequest> trace, const PagePool& pool, const Engine* engine,
+                 const StepTimes& times, ReplayFigures& figures) {
+  figures.requests = static_cast<int64_t>(trace.size());
+  for (const TraceRequest& request : trace) {
+    figures.prompt_tokens += request.input_length;
+    figures.output_tokens += request.output_length;
+  }
+  figures.seconds = times.seconds;
+  figures.pool_seconds = times.pool_seconds;
+  figures.computed_tokens = times.computed_tokens;
+  figures.pages = pool.num_pages();
+  figures.page_size = pool.page_size();
+  figures.pool = pool.stats();
+  figures.histograms = pool.histograms().value_or(PoolHistograms());
+  if (engine == nullptr) return;
+  figures.kernel = engine->kernels();
+  figures.layers = engine->totals();
+  figures.verify = engine->verified();
+}
 
 }  // namespace
 
@@ -207,36 +202,11 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options,
   if (tiers != nullptr) tiers->prepare(*pool_options);
 
   // Sizes first, memory last.
-  std::optional<LayerRunner> runner;
-  std::optional<Verifier> verifier;
-  double bytes = tiers != nullptr ? tiers->required_bytes(pool_options->num_pages) : 0.0;
-  if (options.compute == Compute::attention) {
-    LayerRunnerOptions layers{
-        .model = options.sizes,
-        .shape = kv_shape_of(options.sizes, options.page_size, options.kv_dtype)};
-    layers.pages = pool_options->num_pages;
-    const auto page = page_bytes(layers.shape);
-    if (!page) return page.error();
-    // before the planes of so many pages are described
-    const double planes = static_cast<double>(layers.pages) * static_cast<double>(*page);
-    if (Status s = check_memory(*pool_options, planes); !s.is_ok()) return s;
-    layers.limits = {.batch = options.max_batch,
-                     .tokens = options.step_tokens,
-                     .context = static_cast<int32_t>(demand.longest_tokens),
-                     .parallelism = executor.concurrency(executor.context)};
-    layers.poison = options.verify;
-    auto created = LayerRunner::create(layers, executor);
-    if (!created) return created.error();
-    runner.emplace(std::move(*created));
-    bytes += runner->required_bytes();
-    if (options.verify) {
-      const double scale = static_cast<double>(runner->attention().problem().scale);
-      verifier.emplace(
-          VerifierOptions{options.sizes, layers.shape, scale, options.verify_share, options.seed},
-          executor);
-      bytes += verifier->required_bytes(demand.longest_tokens);
-    }
-  }
+  const auto made = engine_of(options, *pool_options, demand, executor);
+  if (!made) return made.error();
+  Engine* const engine = made->get();
+  const double bytes = (tiers != nullptr ? tiers->required_bytes(pool_options->num_pages) : 0.0) +
+                       (engine != nullptr ? engine->required_bytes(demand.longest_tokens) : 0.0);
   if (Status s = check_memory(*pool_options, bytes); !s.is_ok()) return s;
   auto created = PagePool::create(*pool_options);
   if (!created) return created.error();
@@ -244,31 +214,22 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options,
   if (tiers != nullptr) {
     if (Status s = tiers->attach(*pool); !s.is_ok()) return s;
   }
-  if (runner) {
-    if (Status s = runner->allocate(); !s.is_ok()) return s;
+  if (engine != nullptr) {
+    if (Status s = engine->allocate(); !s.is_ok()) return s;
   }
 
   ReplayFigures figures;
+  figures.threads = executor.concurrency(executor.context);
   if (recorder != nullptr) *recorder = std::make_unique<Recorder>(trace, pool_options->num_pages);
-  Replay loop(options, trace, *pool, recorder != nullptr ? recorder->get() : nullptr, tiers);
-  if (Status s = loop.run(runner ? &*runner : nullptr, verifier ? &*verifier : nullptr, figures);
+  Watcher watcher(*pool, recorder != nullptr ? recorder->get() : nullptr, tiers, figures);
+  Scheduler scheduler(trace, *pool, {options.max_batch, options.step_tokens}, tiers);
+  StepTimes times;
+  if (Status s =
+          run_steps(*pool, scheduler, engine, watcher, std::ssize(trace), !options.quiet, times);
       !s.is_ok())
     return s;
-  figures.requests = static_cast<int64_t>(trace.size());
-  for (const TraceRequest& request : trace) {
-    figures.prompt_tokens += request.input_length;
-    figures.output_tokens += request.output_length;
-  }
-  figures.pages = pool->num_pages();
-  figures.page_size = pool->page_size();
-  figures.pool = pool->stats();
-  figures.histograms = pool->histograms().value_or(PoolHistograms());
-  figures.threads = executor.concurrency(executor.context);
-  if (runner) {
-    figures.kernel = runner->attention().kernel();
-    figures.layers = runner->totals();
-  }
-  if (verifier) figures.verify = verifier->summary();
+  watcher.finish();
+  add_figures(trace, *pool, engine, times, figures);
   return figures;
 }
 

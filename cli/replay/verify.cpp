@@ -8,6 +8,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "folio/attention/visible_keys.h"
 #include "load/synthetic.h"
 #include "parts/parallel.h"
 #include "reference/attention.h"
@@ -122,11 +123,14 @@ Verifier::Finding Verifier::compare(const Running& sequence, const Sample& sampl
   fill_row({token, sample.position, Role::query, sample.layer, sample.head}, q);
   const std::vector<double> exact_q(q.begin(), q.end());
 
+  // The query's own token is the last it sees.
+  const int64_t count = int64_t{sample.position} + 1;
+  const int64_t begin = visible_keys(options_.mask, sample.position, 0, count).keys.begin;
   reference::Rows rows;
   rows.q = exact_q.data();
-  rows.keys = keys_.data();
-  rows.values = m.is_mla ? keys_.data() : values_.data();
-  rows.count = int64_t{sample.position} + 1;  // causal: the query's own token is the last it sees
+  rows.keys = keys_.data() + begin * m.head_size;
+  rows.values = m.is_mla ? rows.keys : values_.data() + begin * m.v_head_size;
+  rows.count = count - begin;
   rows.head_size = rows.key_stride = m.head_size;
   rows.v_head_size = m.v_head_size;
   rows.value_stride = m.is_mla ? m.head_size : m.v_head_size;
@@ -146,6 +150,15 @@ Verifier::Finding Verifier::compare(const Running& sequence, const Sample& sampl
   }
   finding.relative_rms = rms.value();
   return finding;
+}
+
+void VerifySummary::add(const VerifySummary& more) {
+  outputs += more.outputs;
+  mismatches += more.mismatches;
+  max_relative_rms = std::max(max_relative_rms, more.max_relative_rms);
+  max_share_of_bound = std::max(max_share_of_bound, more.max_share_of_bound);
+  if (first_mismatch.empty()) first_mismatch = more.first_mismatch;
+  seconds += more.seconds;
 }
 
 void Verifier::record(const Running& sequence, const Sample& sample, const Finding& finding) {

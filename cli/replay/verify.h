@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "folio/attention/mask.h"
 #include "folio/core/execution.h"
 #include "load/model.h"
 #include "replay/scheduler.h"
@@ -24,6 +25,7 @@ namespace folio::cli {
 struct VerifierOptions {
   ModelShape model = {};
   KVShape shape = {};
+  Mask mask = Mask::causal();
   double scale = 1.0;  ///< of the logits
   double share = 0.0;
   uint64_t seed = 0;
@@ -36,6 +38,7 @@ struct VerifySummary {
   double max_share_of_bound = 0.0;  ///< over elements
   std::string first_mismatch;
   double seconds = 0.0;
+  void add(const VerifySummary& more);
 };
 
 class Verifier {

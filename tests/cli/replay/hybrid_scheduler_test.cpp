@@ -2,8 +2,6 @@
 /// tests/cli/replay/hybrid_scheduler_test.cpp: over groups, every request runs to its end in
 /// whatever memory holds the longest one, each token is found or computed once, and no page is
 /// lost.
-#include "replay/hybrid_scheduler.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "load/hybrid_model.h"
+#include "replay/scheduler.h"
 #include "support/random.h"
 
 namespace folio::cli {
@@ -44,23 +43,25 @@ struct Totals {
 };
 
 /// Runs the trace to its end; the pool is sound all the way.
-Totals run(PagePool& pool, HybridScheduler& scheduler, SchedulerLimits limits) {
+Totals run(PagePool& pool, Scheduler& scheduler, SchedulerLimits limits) {
   Totals totals;
+  Step step;
   while (scheduler.has_work()) {
-    const Status next = scheduler.next();
+    const Status next = scheduler.next(step);
     EXPECT_TRUE(next.is_ok()) << next.message();
     if (!next.is_ok()) return totals;
-    EXPECT_LE(scheduler.tokens(), limits.step_tokens);
-    EXPECT_LE(static_cast<int32_t>(scheduler.ids().size()), limits.max_batch);
+    EXPECT_LE(step.tokens(), limits.step_tokens);
+    EXPECT_LE(static_cast<int32_t>(step.ids.size()), limits.max_batch);
     for (uint32_t g = 0; g < pool.num_groups(); ++g) (void)pool.take_copies(g);
-    const StepTicket ticket = pool.begin_step(scheduler.ids()).value();
-    totals.computed += scheduler.tokens();
+    const StepTicket ticket = pool.begin_step(step.ids).value();
+    totals.computed += step.tokens();
     if (++totals.steps % 64 == 0) {
       const Status sound = pool.check_invariants();
       EXPECT_TRUE(sound.is_ok()) << sound.message();
     }
     EXPECT_TRUE(pool.end_step(ticket).is_ok());
-    EXPECT_TRUE(scheduler.commit().is_ok());
+    EXPECT_TRUE(scheduler.commit(step).is_ok());
+    EXPECT_TRUE(scheduler.retire().is_ok());
   }
   return totals;
 }
@@ -111,7 +112,8 @@ TEST_P(HybridSchedules, every_request_ends_and_each_token_is_found_or_computed_o
                                       .arena_bytes = pages * uniform.page_bytes,
                                       .min_partial_tokens = partial})
                         .value();
-    HybridScheduler scheduler(trace, pool, limits, has_states ? sizes.checkpoint : 0);
+    Scheduler scheduler(trace, pool, limits, nullptr, Reserve::step,
+                        has_states ? sizes.checkpoint : 0);
     const Totals totals = run(pool, scheduler, limits);
     EXPECT_EQ(scheduler.finished(), std::ssize(trace));
     EXPECT_EQ(totals.computed - scheduler.again_tokens() + scheduler.hit_tokens(), all);
@@ -133,10 +135,12 @@ TEST(HybridScheduler, memory_that_does_not_hold_a_request_names_it) {
                                     .groups = groups,
                                     .arena_bytes = 70 * groups[0].page_bytes})
                       .value();
-  HybridScheduler scheduler({&request, 1}, pool, {1, 512}, 0);
-  Status status = scheduler.next();
+  Scheduler scheduler({&request, 1}, pool, {1, 512}, nullptr, Reserve::step);
+  Step step;
+  Status status = scheduler.next(step);
   while (status.is_ok() && scheduler.has_work()) {
-    if (status = scheduler.commit(); status.is_ok()) status = scheduler.next();
+    if (status = scheduler.commit(step); status.is_ok()) status = scheduler.retire();
+    if (status.is_ok()) status = scheduler.next(step);
   }
   EXPECT_EQ(status.code(), Errc::out_of_pages);
   EXPECT_NE(status.message().find("1024 tokens of the request in line 7"), status.message().npos)
