@@ -46,20 +46,18 @@ void Rows::give_companion(uint32_t leading, Group& group, uint32_t& page, bool m
   group.drop(std::exchange(page, other), 0);
 }
 
-void Rows::advance_groups(const SequenceRecord& s, uint32_t first_full, bool merges) noexcept {
-  for (Group& group : groups.companions()) {
-    const uint32_t* const leading = row(s);
-    uint32_t* const row = group.row_of(index_of(s));
-    const auto full = static_cast<uint32_t>(s.length / options.page_size);
-    if (options.prefix_reuse && group.is_state()) {
-      if (s.length % options.page_size == 0 && has_final_state(s, group))
-        give_companion(leading[full - 1], group, row[(s.length - 1) / group.page_size], merges);
-    } else if (options.prefix_reuse) {
-      for (uint32_t p = first_full; p < full; ++p)
-        give_companion(leading[p], group, row[p], merges);
-    }
-    move_window(s, group);
+void Rows::advance(const SequenceRecord& s, Group& group, uint32_t first_full,
+                   bool merges) noexcept {
+  const uint32_t* const leading = this->row(s);
+  uint32_t* const row = group.row_of(index_of(s));
+  const auto full = static_cast<uint32_t>(s.length / options.page_size);
+  if (options.prefix_reuse && group.is_state()) {
+    if (s.length % options.page_size == 0 && has_final_state(s, group))
+      give_companion(leading[full - 1], group, row[(s.length - 1) / group.page_size], merges);
+  } else if (options.prefix_reuse) {
+    for (uint32_t p = first_full; p < full; ++p) give_companion(leading[p], group, row[p], merges);
   }
+  move_window(s, group);
 }
 
 void Rows::move_window(const SequenceRecord& s, Group& group) noexcept {
@@ -70,20 +68,16 @@ void Rows::move_window(const SequenceRecord& s, Group& group) noexcept {
   r.begin = begin;
 }
 
-void Rows::release_groups(const SequenceRecord& s) noexcept {
-  for (Group& group : groups.companions()) {
-    drop_group_pages(s, group, 0, group.rows[index_of(s)].end);
-    group.rows[index_of(s)] = {};
-  }
+void Rows::release(const SequenceRecord& s, Group& group) noexcept {
+  drop_group_pages(s, group, 0, end_of_row(group, s));
+  group.rows[index_of(s)] = {};
 }
 
-bool Rows::group_awaits_copy(const SequenceRecord& s) const noexcept {
-  return std::ranges::any_of(groups.companions(), [&](const Group& group) {
-    const auto p = static_cast<uint32_t>(s.length / group.page_size);
-    if (p >= end_of_row(group, s)) return false;
-    const uint32_t page = group.row_of(index_of(s))[p];
-    return page != group.num_pages && group.records[page].waits_for_copy();
-  });
+bool Rows::awaits_copy(const SequenceRecord& s, const Group& group) const noexcept {
+  const auto p = static_cast<uint32_t>(s.length / group.page_size);
+  if (p >= end_of_row(group, s)) return false;
+  const uint32_t page = group.row_of(index_of(s))[p];
+  return page != group.num_pages && group.records[page].waits_for_copy();
 }
 
 }  // namespace folio::inline v1::pool

@@ -92,7 +92,7 @@ Status Branches::claim_fork(const SequenceRecord& parent, int32_t length, size_t
                 "PagePool::fork: pages needed for cut ones, more than the arena's slabs have free "
                 "or can evict");
   }
-  std::copy_n(needs, max_groups, groups.needs);
+  groups.claim(needs);
   return {};
 }
 

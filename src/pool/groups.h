@@ -198,6 +198,11 @@ class Groups {
     return likely_[sequence];
   }
 
+  /// The call under way will take so many pages of each group.
+  void claim(const uint32_t (&pages)[max_groups]) noexcept {
+    for (uint32_t g = 0; g < count(); ++g) needs[g] = pages[g];
+  }
+
   Slabs slabs;
   /// pages that the call under way will still take
   uint32_t needs[max_groups] = {};

@@ -18,11 +18,11 @@ Status PagePool::reserve(SequenceId id, int32_t new_tokens) noexcept {
   if (Status room = state.check_room("reserve", s, new_tokens); !room.is_ok()) return room;
   const int64_t end = state.room_for(s, new_tokens);
   if (end <= s.room) return {};
-  const uint32_t least = state.least_pages(s, end), held_back = state.held_back(s, least, 0);
   pool::GroupNeeds needs = {};
   state.add_needs(s, end, needs);
+  const uint32_t least = needs[state.number], held_back = state.held_back(s, least, 0);
   if (!state.can_give(needs, held_back)) return state.no_room(needs, held_back);
-  std::copy_n(needs, pool::max_groups, state.groups.needs);
+  state.groups.claim(needs);
   state.make_room(s, end, least);
   state.end_call();
   return {};
@@ -43,9 +43,10 @@ Status PagePool::reserve(std::span<const ReserveRequest> requests) noexcept {
     SequenceRecord& s = *state.find(request.id);
     const int64_t end = state.room_for(s, request.new_tokens);
     // A copy that was counted may have become needless: `least` is never too small.
-    const uint32_t own = state.least_pages(s, end);
+    pool::GroupNeeds own = {};
+    state.add_needs(s, end, own);
     state.make_room(s, end, static_cast<uint32_t>(least));
-    least -= own;
+    least -= own[state.number];
   }
   state.end_call();
   return {};
@@ -57,7 +58,9 @@ Result<PoolExplanation> PagePool::explain(SequenceId id, int32_t new_tokens) con
   const State& state = *state_;
   if (Status room = state.check_room("explain", *s, new_tokens); !room.is_ok()) return room;
   PoolExplanation e;
-  e.needed = state.least_pages(*s, state.room_for(*s, new_tokens));
+  pool::GroupNeeds needs = {};
+  state.add_needs(*s, state.room_for(*s, new_tokens), needs);
+  e.needed = needs[state.number];
   e.held_back = state.held_back(*s, static_cast<uint32_t>(e.needed), 0);
   e.free = int64_t{state.available()} - state.lists.count_evictable();
   e.cached = state.lists.count_evictable();
@@ -69,8 +72,6 @@ Result<PoolExplanation> PagePool::explain(SequenceId id, int32_t new_tokens) con
   e.of_copies =
       state.options.num_pages - e.free - e.cached - e.pinned - e.of_sequences - e.of_steps;
   if (!state.groups.active()) return e;
-  pool::GroupNeeds needs = {};
-  state.add_needs(*s, state.room_for(*s, new_tokens), needs);
   const uint32_t lacks = state.short_group(needs, static_cast<uint32_t>(e.held_back));
   if (lacks != pool::max_groups) e.short_group = static_cast<int32_t>(lacks);
   return e;

@@ -42,9 +42,8 @@ Status Room::no_pages(const char* call, int64_t needed, uint32_t held_back) cons
               lists.count_pinned());
 }
 
-Status Room::check_room(const char* call, const SequenceRecord& s,
-                        int32_t new_tokens) const noexcept {
-  if (new_tokens >= 0 && int64_t{s.length} + new_tokens <= max_tokens) return {};
+Status Room::too_many(const char* call, const SequenceRecord& s,
+                      int32_t new_tokens) const noexcept {
   return fail(Errc::invalid_argument,
               "PagePool::{}: new_tokens is {}, expected 0 .. {} (a sequence holds {}, its length "
               "is {})",
@@ -53,11 +52,6 @@ Status Room::check_room(const char* call, const SequenceRecord& s,
 
 TailWrite Room::least_tail(const SequenceRecord& s) const noexcept {
   return tail_write(s, std::numeric_limits<uint32_t>::max());
-}
-
-uint32_t Room::least_pages(const SequenceRecord& s, int64_t end) const noexcept {
-  if (end <= s.room) return 0;
-  return pages_for(end) - s.pages + (least_tail(s) == TailWrite::copy ? 1 : 0);
 }
 
 uint32_t Room::held_back(const SequenceRecord& s, uint32_t least, int64_t before) const noexcept {
@@ -86,12 +80,10 @@ void Room::add_needs(const SequenceRecord& s, int64_t end, TailWrite tail,
   }
 }
 
-bool Room::can_give(const GroupNeeds& needs, uint32_t held_back) const noexcept {
-  const uint64_t leading_pages = uint64_t{needs[number]} + held_back;
-  if (leading_pages > available()) return false;
+bool Room::can_give_all(const GroupNeeds& needs, uint32_t held_back) const noexcept {
   GroupNeeds all = {};
   std::copy_n(needs, max_groups, all);
-  all[number] = static_cast<uint32_t>(leading_pages);
+  all[number] += held_back;
   return groups.slabs.can_give(all);
 }
 
@@ -125,26 +117,24 @@ TailWrite Room::claim_tail(const SequenceRecord& s, int64_t end, uint32_t least)
   add_needs(s, end, TailWrite::copy, more);
   for (uint32_t g = 0; g < groups.count(); ++g) more[g] += groups.needs[g] - own[g];
   if (!can_give(more, 0)) return scarce;
-  std::copy_n(more, max_groups, groups.needs);
+  groups.claim(more);
   return TailWrite::copy;
 }
 
-void Room::reserve_groups(const SequenceRecord& s, int64_t end, TailWrite tail) noexcept {
-  for (Group& group : groups.companions()) {
-    uint32_t* const row = group.row_of(index_of(s));
-    uint32_t& last = row[s.length / group.page_size];
-    if (copies_group_tail(s, group, tail)) {
-      const uint32_t shared = std::exchange(last, take_page(group));
-      group.ask_copy(shared, last, group.copied_tokens(s.length));
-      group.drop(shared, unfinished_steps(s));
-    } else if (group.is_state() && s.length % group.page_size != 0 &&
-               group.records[last].leading != no_page) {
-      group.detach(last);  // its state goes on
-    }
-    GroupRow& r = group.rows[index_of(s)];
-    for (const uint32_t wanted = group.pages_for(end); r.end < wanted; ++r.end)
-      row[r.end] = take_page(group);
+void Room::reserve(const SequenceRecord& s, Group& group, int64_t end, TailWrite tail) noexcept {
+  uint32_t* const row = group.row_of(index_of(s));
+  uint32_t& last = row[s.length / group.page_size];
+  if (copies_group_tail(s, group, tail)) {
+    const uint32_t shared = std::exchange(last, take_page(group));
+    group.ask_copy(shared, last, group.copied_tokens(s.length));
+    group.drop(shared, unfinished_steps(s));
+  } else if (group.is_state() && s.length % group.page_size != 0 &&
+             group.records[last].leading != no_page) {
+    group.detach(last);  // its state goes on
   }
+  GroupRow& r = group.rows[index_of(s)];
+  for (const uint32_t wanted = group.pages_for(end); r.end < wanted; ++r.end)
+    row[r.end] = take_page(group);
 }
 
 void Room::make_room(SequenceRecord& s, int64_t end, uint32_t least) noexcept {
@@ -161,7 +151,7 @@ void Room::make_room(SequenceRecord& s, int64_t end, uint32_t least) noexcept {
     last = copy_page(shared, s.length % options.page_size);
     drop(shared, unfinished_steps(s));
   }
-  reserve_groups(s, end, tail);
+  for (Group& group : groups.companions()) reserve(s, group, end, tail);
   s.trimmed = s.starting = false;
   for (const uint32_t wanted = pages_for(end); s.pages < wanted; ++s.pages)
     pages[s.pages] = take_page();
@@ -178,14 +168,14 @@ Status Room::check_requests(std::span<const ReserveRequest> requests, int64_t* l
     if (Status room = check_room("reserve", s, requests[i].new_tokens); !room.is_ok()) {
       return fail(Errc::invalid_argument, "{}: requests[{}]", room.message(), i);
     }
-    const int64_t end = room_for(s, requests[i].new_tokens);
-    const uint32_t more = least_pages(s, end), kept = held_back(s, more, *least);
+    const uint32_t before = needs[number];
+    add_needs(s, room_for(s, requests[i].new_tokens), needs);
+    const uint32_t more = needs[number] - before, kept = held_back(s, more, *least);
     *least += more;
-    add_needs(s, end, needs);
     if (can_give(needs, kept)) continue;
     return fail(Errc::out_of_pages, "{}: requests[0 .. {}]", no_room(needs, kept).message(), i);
   }
-  std::copy_n(needs, max_groups, groups.needs);
+  groups.claim(needs);
   return {};
 }
 

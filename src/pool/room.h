@@ -17,14 +17,16 @@ struct Room : Lookup {
   using Lookup::Lookup;
 
   [[nodiscard]] Status check_room(const char* call, const SequenceRecord& s,
-                                  int32_t new_tokens) const noexcept;
+                                  int32_t new_tokens) const noexcept {
+    if (new_tokens >= 0 && int64_t{s.length} + new_tokens <= max_tokens) return {};
+    return too_many(call, s, new_tokens);
+  }
   /// Where the sequence's room ends after a reserve.
   [[nodiscard]] int64_t room_for(const SequenceRecord& s, int32_t new_tokens) const noexcept {
     return std::min(max_tokens, int64_t{s.length} + new_tokens + options.lookahead_tokens);
   }
-  /// Leading pages that a reserve up to `end` takes at least; it forgets content rather than fail.
-  [[nodiscard]] uint32_t least_pages(const SequenceRecord& s, int64_t end) const noexcept;
-  /// Adds the pages that such a reserve takes at least of each group.
+  /// Adds the pages that a reserve up to `end` takes at least of each group; it forgets content
+  /// rather than fail.
   void add_needs(const SequenceRecord& s, int64_t end, GroupNeeds& needs) const noexcept {
     add_needs(s, end, least_tail(s), needs);
   }
@@ -33,7 +35,10 @@ struct Room : Lookup {
   [[nodiscard]] uint32_t held_back(const SequenceRecord& s, uint32_t least,
                                    int64_t before) const noexcept;
   /// Whether they can be had together, and `held_back` leading ones stay available.
-  [[nodiscard]] bool can_give(const GroupNeeds& needs, uint32_t held_back) const noexcept;
+  [[nodiscard]] bool can_give(const GroupNeeds& needs, uint32_t held_back) const noexcept {
+    return uint64_t{needs[number]} + held_back <= available() &&
+           (groups.companions().empty() || can_give_all(needs, held_back));
+  }
   /// The first group that cannot have its pages if those before it have theirs, else max_groups.
   [[nodiscard]] uint32_t short_group(const GroupNeeds& needs, uint32_t held_back) const noexcept;
   [[nodiscard]] Status no_room(const GroupNeeds& needs, uint32_t held_back) const noexcept;
@@ -46,6 +51,9 @@ struct Room : Lookup {
   void make_room(SequenceRecord& s, int64_t end, uint32_t least) noexcept;
 
  private:
+  [[nodiscard]] bool can_give_all(const GroupNeeds& needs, uint32_t held_back) const noexcept;
+  [[nodiscard]] Status too_many(const char* call, const SequenceRecord& s,
+                                int32_t new_tokens) const noexcept;
   [[nodiscard]] TailWrite tail_write(const SequenceRecord& s, uint32_t fresh) const noexcept;
   /// What becomes of the tail if pages are scarce.
   [[nodiscard]] TailWrite least_tail(const SequenceRecord& s) const noexcept;
@@ -58,7 +66,7 @@ struct Room : Lookup {
                  GroupNeeds& needs) const noexcept;
   [[nodiscard]] bool copies_group_tail(const SequenceRecord& s, const Group& group,
                                        TailWrite tail) const noexcept;
-  void reserve_groups(const SequenceRecord& s, int64_t end, TailWrite tail) noexcept;
+  void reserve(const SequenceRecord& s, Group& group, int64_t end, TailWrite tail) noexcept;
 };
 
 }  // namespace folio::inline v1::pool

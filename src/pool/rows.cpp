@@ -9,12 +9,6 @@
 
 namespace folio::inline v1::pool {
 
-SequenceRecord* Rows::find(SequenceId id) const noexcept {
-  if (id.index >= options.max_sequences) return nullptr;
-  SequenceRecord& s = sequences[id.index];
-  return s.alive && s.generation == id.generation ? &s : nullptr;
-}
-
 SequenceRecord& Rows::open_sequence() noexcept {
   SequenceRecord& s = sequences[free_sequence];
   free_sequence = s.next_free;
@@ -44,15 +38,6 @@ void Rows::drop_pages(SequenceRecord& s, uint32_t keep) noexcept {
   uint32_t* const pages = row(s);
   const uint64_t steps = unfinished_steps(s);
   while (s.pages > keep) drop(std::exchange(pages[--s.pages], options.num_pages), steps);
-}
-
-uint32_t Rows::first_filling(const SequenceRecord& s, int32_t end) const noexcept {
-  const uint32_t last = pages_for(end);
-  if (io_pins.filling() == 0) return last;
-  const uint32_t* const pages = row(s);
-  auto p = static_cast<uint32_t>(s.length / options.page_size);
-  while (p < last && !records[pages[p]].filling) ++p;
-  return std::min(p, last);
 }
 
 // ---- Refusals

@@ -50,7 +50,11 @@ struct Rows : Pages {
   }
 
   // Sequences.
-  [[nodiscard]] SequenceRecord* find(SequenceId id) const noexcept;
+  [[nodiscard]] SequenceRecord* find(SequenceId id) const noexcept {
+    if (id.index >= options.max_sequences) return nullptr;
+    SequenceRecord& s = sequences[id.index];
+    return s.alive && s.generation == id.generation ? &s : nullptr;
+  }
   /// Whether a call may change the pool: not from within a function that the pool calls.
   [[nodiscard]] static bool is_open(const Rows* rows) noexcept {
     return rows != nullptr && !rows->calls_out;
@@ -95,7 +99,14 @@ struct Rows : Pages {
   void drop_pages(SequenceRecord& s, uint32_t keep) noexcept;
   /// The first entry, from the sequence's length to `end` tokens, whose page a transfer fills; else
   /// that of `end`.
-  [[nodiscard]] uint32_t first_filling(const SequenceRecord& s, int32_t end) const noexcept;
+  [[nodiscard]] uint32_t first_filling(const SequenceRecord& s, int32_t end) const noexcept {
+    const uint32_t last = pages_for(end);
+    if (io_pins.filling() == 0) return last;
+    const uint32_t* const pages = row(s);
+    auto p = static_cast<uint32_t>(s.length / options.page_size);
+    while (p < last && !records[pages[p]].filling) ++p;
+    return std::min(p, last);
+  }
   [[nodiscard]] Status check_fill(const SequenceRecord& s, int32_t entry) const noexcept;
 
   // Rows of the groups behind the leading one: companion_rows.cpp. Nothing without them.
@@ -105,10 +116,17 @@ struct Rows : Pages {
   void hold_group_hits(const SequenceRecord& s, bool states_of_tail) noexcept;
   /// After a commit: new full pages find their companions, windows move. With `merges`, companions
   /// that a leading page has already take the places of the row's.
-  void advance_groups(const SequenceRecord& s, uint32_t first_full, bool merges) noexcept;
+  void advance_groups(const SequenceRecord& s, uint32_t first_full, bool merges) noexcept {
+    for (Group& group : groups.companions()) advance(s, group, first_full, merges);
+  }
   void move_window(const SequenceRecord& s, Group& group) noexcept;
-  void release_groups(const SequenceRecord& s) noexcept;
-  [[nodiscard]] bool group_awaits_copy(const SequenceRecord& s) const noexcept;
+  void release_groups(const SequenceRecord& s) noexcept {
+    for (Group& group : groups.companions()) release(s, group);
+  }
+  [[nodiscard]] bool group_awaits_copy(const SequenceRecord& s) const noexcept {
+    return std::ranges::any_of(groups.companions(),
+                               [&](const Group& group) { return awaits_copy(s, group); });
+  }
   /// Whether no step can have changed, or will change, the state after the sequence's last token.
   [[nodiscard]] bool has_final_state(const SequenceRecord& s, const Group& group) const noexcept {
     return s.length % group.page_size == 0 || (s.length == s.room && !s.trimmed);
@@ -129,6 +147,9 @@ struct Rows : Pages {
   IoPins io_pins;
 
  private:
+  void advance(const SequenceRecord& s, Group& group, uint32_t first_full, bool merges) noexcept;
+  void release(const SequenceRecord& s, Group& group) noexcept;
+  [[nodiscard]] bool awaits_copy(const SequenceRecord& s, const Group& group) const noexcept;
   /// As drop_group_pages, for pages that the window has passed.
   void leave_behind(const SequenceRecord& s, Group& group, uint32_t first, uint32_t last) noexcept;
   void give_companion(uint32_t leading, Group& group, uint32_t& page, bool merges) noexcept;
