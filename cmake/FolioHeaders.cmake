@@ -122,6 +122,7 @@ set(FOLIO_TIER_HEADERS
     folio/tier/event_publisher.h
     folio/tier/event_subscriber.h
     folio/tier/host_tier.h
+    folio/tier/medium.h
     folio/tier/peer_tier.h
     folio/tier/pool_page_server.h
     folio/tier/prometheus.h

@@ -21,10 +21,10 @@
 #include <utility>
 #include <vector>
 
+#include "folio/tier/medium.h"
 #include "tier/disk/files.h"
 #include "tier/disk/record_io.h"
 #include "tier/disk/scan.h"
-#include "tier/medium.h"
 
 namespace folio::inline v1::tier {
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "tier/medium.h"
+#include "folio/tier/medium.h"
 #include "tier/redis/known_names.h"
 #include "tier/redis/router.h"
 
