@@ -114,6 +114,7 @@ set(FOLIO_NAMES_HEADERS folio/names/c_names.h folio/names/sha256_names.h)
 
 # Of the library folio::tier.
 set(FOLIO_TIER_HEADERS
+    folio/testing/medium_conformance.h
     folio/tier/cache_manager.h
     folio/tier/device_copies.h
     folio/tier/disk_directory.h

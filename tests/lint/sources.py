@@ -38,6 +38,7 @@ DIRECTION = {
     "include/folio/attention/": PUBLIC_ATTENTION,
     "include/folio/pool/": PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/"],
     "include/folio/names/": PUBLIC_CORE + ["folio/pool/name.h", "folio/c/pool_functions.h", "folio/names/"],
+    "include/folio/testing/medium_conformance.h": PUBLIC_CORE + ["folio/pool/name.h", "folio/tier/"],
     "include/folio/testing/": PUBLIC_CACHE + ["folio/testing/"],
     "src/core/": PUBLIC_CORE + ["core/"],
     "src/tma/": PUBLIC_CORE + ["folio/tma/", "core/", "tma/"],
