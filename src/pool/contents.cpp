@@ -5,7 +5,7 @@
 
 #include "pool/checks.h"
 #include "pool/lookup.h"
-#include "pool/shared_word.h"
+#include "pool/outside/shared_word.h"
 
 namespace folio::inline v1::pool {
 

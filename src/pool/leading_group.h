@@ -10,16 +10,16 @@
 #include <cstdint>
 
 #include "folio/pool/page_pool.h"
-#include "pool/cost_eviction.h"
-#include "pool/event_log.h"
-#include "pool/eviction.h"
-#include "pool/groups.h"
-#include "pool/head_index.h"
-#include "pool/page_ages.h"
-#include "pool/page_extras.h"
-#include "pool/page_life.h"
-#include "pool/prefix_index.h"
-#include "pool/retention.h"
+#include "pool/eviction/cost_eviction.h"
+#include "pool/eviction/eviction.h"
+#include "pool/eviction/retention.h"
+#include "pool/groups/groups.h"
+#include "pool/lookup/head_index.h"
+#include "pool/lookup/prefix_index.h"
+#include "pool/outside/event_log.h"
+#include "pool/outside/page_ages.h"
+#include "pool/pages/page_extras.h"
+#include "pool/pages/page_life.h"
 
 namespace folio::inline v1::pool {
 

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <span>
 
-#include "pool/event_log.h"
-#include "pool/item_spans.h"
-#include "pool/namespaces.h"
+#include "pool/lookup/item_spans.h"
+#include "pool/lookup/namespaces.h"
+#include "pool/outside/event_log.h"
 #include "pool/rows.h"
 
 namespace folio::inline v1::pool {

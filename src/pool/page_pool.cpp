@@ -10,8 +10,8 @@
 
 #include "core/carver.h"
 #include "core/random_number.h"
-#include "pool/block.h"
 #include "pool/checks.h"
+#include "pool/pages/block.h"
 #include "pool/pool_state.h"
 
 namespace folio::inline v1 {

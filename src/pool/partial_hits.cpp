@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "pool/lookup.h"
-#include "pool/shared_word.h"
+#include "pool/outside/shared_word.h"
 
 namespace folio::inline v1::pool {
 namespace {

@@ -13,8 +13,8 @@
 #include "core/carver.h"
 #include "folio/pool/page_pool.h"
 #include "pool/branches.h"
-#include "pool/event_log.h"
-#include "pool/shared_ring.h"
+#include "pool/outside/event_log.h"
+#include "pool/outside/shared_ring.h"
 
 namespace folio::inline v1 {
 

@@ -14,9 +14,9 @@
 #include <span>
 
 #include "folio/pool/page_pool.h"
-#include "pool/io_pins.h"
-#include "pool/namespaces.h"
+#include "pool/lookup/namespaces.h"
 #include "pool/pages.h"
+#include "pool/pages/io_pins.h"
 
 namespace folio::inline v1::pool {
 

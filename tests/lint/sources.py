@@ -31,6 +31,7 @@ PUBLIC_ATTENTION = PUBLIC_CACHE + ["folio/attention/"]
 KERNELS = PUBLIC_ATTENTION + ["core/", "cache/"]
 # Of the tool: each may include those in front of it.
 ROOMS = ["parts/", "load/", "tiers/", "replay/", "report/", "capacity/"]
+POOL = PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/", "core/"]
 DIRECTION = {
     "include/folio/core/": PUBLIC_CORE,
     "include/folio/tma/": PUBLIC_CORE + ["folio/tma/"],
@@ -52,7 +53,12 @@ DIRECTION = {
     "src/mask/": KERNELS + ["kernel/", "cpu/features.h", "mask/"],
     "include/folio/c/": ["folio/c/"],
     "src/c/": PUBLIC_ATTENTION + ["folio/pool/", "folio/c/", "c/"],
-    "src/pool/": PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/", "core/", "pool/"],
+    "src/pool/pages/": POOL + ["pool/pages/"],
+    "src/pool/groups/": POOL + ["pool/pages/", "pool/groups/"],
+    "src/pool/eviction/": POOL + ["pool/pages/", "pool/groups/", "pool/eviction/"],
+    "src/pool/outside/": POOL + ["pool/pages/", "pool/outside/"],
+    "src/pool/lookup/": POOL + ["pool/pages/", "pool/eviction/", "pool/outside/", "pool/lookup/"],
+    "src/pool/": POOL + ["pool/"],
     "src/names/": PUBLIC_CORE + ["folio/pool/name.h", "folio/names/", "names/"],
     "cli/parts/": ["folio/", "parts/"],
     "cli/load/": ["folio/", *ROOMS[:2]],

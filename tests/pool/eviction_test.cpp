@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/pool/eviction_test.cpp: what each policy means for a pool, streams of requests too long
 /// for arbitrary calls, and a policy of the test's own.
-#include "pool/eviction.h"
+#include "pool/eviction/eviction.h"
 
 #include <gtest/gtest.h>
 
