@@ -2,9 +2,10 @@
 /// pool/checks.cpp: the sentences of a pool's refusals.
 #include "pool/checks.h"
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
-
-#include "pool/pool_state.h"
+#include <string>
 
 namespace folio::inline v1 {
 namespace pool {
@@ -56,6 +57,16 @@ Status check_partial_tokens(const PoolOptions& o) {
               o.min_partial_tokens);
 }
 
+Status check_eviction(Eviction eviction) {
+  constexpr size_t count = std::size(eviction_names);
+  if (static_cast<size_t>(eviction) < count) return {};
+  std::string names(eviction_names[0]);
+  for (size_t i = 1; i < count; ++i)
+    names.append(i + 1 == count ? " or " : ", ").append(eviction_names[i]);
+  return fail(Errc::invalid_argument, "PagePool::create: eviction is {}, expected {} (0 .. {})",
+              static_cast<int>(eviction), names, count - 1);
+}
+
 Status check_max_spans(const PoolOptions& o) {
   const int64_t most = max_count / 2 / int64_t{o.max_sequences};
   if (o.max_spans != 0 && (o.max_spans > most || !o.prefix_reuse)) {
@@ -81,11 +92,7 @@ Status check_options(const PoolOptions& o) noexcept {
   if (Status s = count_in_range("max_pages_per_sequence", o.max_pages_per_sequence, 0); !s.is_ok())
     return s;
   if (Status s = count_in_range("max_namespaces", o.max_namespaces, 0); !s.is_ok()) return s;
-  if (o.eviction > Eviction::cost) {
-    return fail(Errc::invalid_argument,
-                "PagePool::create: eviction is {}, expected lru, s3_fifo, lfu or cost (0 .. {})",
-                static_cast<int>(o.eviction), static_cast<int>(Eviction::cost));
-  }
+  if (Status s = check_eviction(o.eviction); !s.is_ok()) return s;
   const uint32_t num_pages = o.num_pages == 0 ? leading_pages_of(o) : o.num_pages;
   if (o.watermark_pages > num_pages) {
     return fail(Errc::invalid_argument,

@@ -152,7 +152,7 @@ void Lookup::note_cost(const SequenceRecord& s) noexcept {
 
 void Lookup::note_end(const SequenceRecord& s) noexcept {
   if (retention != nullptr) keep_pages(s);
-  if (eviction == &aged_cost) note_cost(s);
+  if (eviction->notes_ends()) note_cost(s);
 }
 
 void Lookup::give_up(SequenceRecord& s) noexcept {

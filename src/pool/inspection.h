@@ -26,7 +26,7 @@ struct PoolInspection {
   }
   /// Of a pool without cached pages; `policy` outlives it.
   static void use_policy(PagePool& pool, pool::EvictionPolicy* policy) noexcept {
-    pool.state_->eviction = policy;
+    pool.state_->use_policy(policy);
   }
   [[nodiscard]] static pool::PageLists* lists(PagePool& pool) noexcept {
     return &pool.state_->lists;

@@ -10,8 +10,7 @@
 #include <cstdint>
 
 #include "folio/pool/page_pool.h"
-#include "pool/eviction/cost_eviction.h"
-#include "pool/eviction/eviction.h"
+#include "pool/eviction/policies.h"
 #include "pool/eviction/retention.h"
 #include "pool/groups/groups.h"
 #include "pool/lookup/head_index.h"
@@ -63,7 +62,7 @@ struct LeadingGroup : GroupTable, PageLife<LeadingGroup, PageRecord> {
   /// Calls of the default policy are not virtual: they are on the way of every page.
   template <class Call>
   decltype(auto) with_policy(Call call) noexcept {
-    return eviction == &lru ? call(lru) : call(*eviction);
+    return lru != nullptr ? call(*lru) : call(*eviction);
   }
   [[nodiscard]] uint32_t available() const noexcept {
     if (groups.slabs.has(number))
@@ -92,17 +91,26 @@ struct LeadingGroup : GroupTable, PageLife<LeadingGroup, PageRecord> {
     PageExtras::Place heads = 0, wheel = 0, ages = 0;
   };
   Places places;
-  Lru lru;
-  S3Fifo s3_fifo;
-  AgedLfu aged_lfu;
-  AgedCost aged_cost;
-  EvictionPolicy* eviction = &lru;
+  EvictionPolicy* eviction = nullptr;
+  Lru* lru = nullptr;              ///< the same, if it is that
   Retention* retention = nullptr;  ///< with PoolOptions::max_retention_ms
   PrefixIndex index;
   HeadIndex heads;
   Groups groups;  ///< the companions, and the slabs of all groups
   PageAges ages;
   uint32_t pages_of_sequences = 0;  ///< pages with references
+
+  /// `ghosts`: of a policy that has them.
+  void start_policy(const Ghosts& ghosts) noexcept {
+    use_policy(policy_of(options.eviction)
+                   .make(policy_, {records, &lists, options.max_pages_per_sequence, ghosts}));
+  }
+  /// A policy that outlives the group; no page is cached.
+  void use_policy(EvictionPolicy* policy) noexcept {
+    eviction = policy;
+    lru = std::get_if<Lru>(&policy_);
+    if (lru != policy) lru = nullptr;
+  }
 
  private:
   [[nodiscard]] static PoolOptions without_groups(PoolOptions o) noexcept {
@@ -116,6 +124,7 @@ struct LeadingGroup : GroupTable, PageLife<LeadingGroup, PageRecord> {
     return records[page].findable ? records[page].twin_next : index.findable_twin(page);
   }
 
+  AnyPolicy policy_;
   uint32_t coming_[distance_ahead] = {};  ///< pages that will be evicted soon: advice
   uint32_t num_coming_ = 0;
 };

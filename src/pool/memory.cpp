@@ -46,7 +46,7 @@ void PagePool::State::carve(Carver& carver) noexcept {
   }
   io_places = carver.take<pool::IoPins::Place>(options.max_io_pins);
   carve_retention(carver);
-  if (options.eviction != Eviction::s3_fifo) return;
+  if (!pool::policy_of(options.eviction).has_ghosts) return;
   ghost_ring = carver.take<pool::Ghosts::Ghost>(options.num_pages);
   ghost_buckets = carver.take<uint32_t>(pool::Ghosts::num_buckets(options.num_pages));
 }
@@ -60,7 +60,9 @@ void PagePool::State::start() noexcept {
   index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);
   groups.start(options, records);
   lists.attach(records, groups.slabs.has(0) ? 0 : options.num_pages, !index.fits_caches());
-  start_policy();
+  pool::Ghosts ghosts;
+  if (ghost_ring != nullptr) ghosts.attach(ghost_ring, ghost_buckets, options.num_pages);
+  start_policy(ghosts);
   start_retention();
   if (names != nullptr) std::uninitialized_default_construct_n(names, options.num_pages);
   index.attach_names(names);
@@ -88,19 +90,6 @@ void PagePool::State::start() noexcept {
   for (uint32_t i = options.max_sequences; i-- > 0;)
     sequences[i].next_free = std::exchange(free_sequence, i);
   end_call();
-}
-
-void PagePool::State::start_policy() noexcept {
-  lru.attach(&lists);
-  aged_lfu.attach(records, &lists);
-  aged_cost.attach(records, &lists, options.max_pages_per_sequence);
-  if (options.eviction == Eviction::lfu) eviction = &aged_lfu;
-  if (options.eviction == Eviction::cost) eviction = &aged_cost;
-  if (options.eviction != Eviction::s3_fifo) return;
-  pool::Ghosts ghosts;
-  ghosts.attach(ghost_ring, ghost_buckets, options.num_pages);
-  s3_fifo.attach(records, &lists, ghosts);
-  eviction = &s3_fifo;
 }
 
 void PagePool::State::carve_retention(Carver& carver) noexcept {

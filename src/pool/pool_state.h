@@ -57,7 +57,7 @@ struct PagePool::State : pool::Branches {
 
   int64_t bytes = 0;  ///< of the block of memory
   uint32_t* buckets = nullptr;
-  pool::Ghosts::Ghost* ghost_ring = nullptr;  ///< with Eviction::s3_fifo
+  pool::Ghosts::Ghost* ghost_ring = nullptr;  ///< of a policy with ghosts
   uint32_t* ghost_buckets = nullptr;
   pool::Retention::Memory retained;
   PageName* names = nullptr;  ///< [num_pages] with PoolOptions::name
@@ -71,7 +71,6 @@ struct PagePool::State : pool::Branches {
   pool::IoPins::Place* io_places = nullptr;  ///< with max_io_pins
 
  private:
-  void start_policy() noexcept;
   void place_extras() noexcept;
   void carve_retention(Carver& carver) noexcept;
   void start_retention() noexcept;

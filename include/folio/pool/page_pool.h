@@ -85,6 +85,10 @@ enum class Eviction : uint8_t {
   /// come back
   cost = 3,
 };
+namespace pool {
+/// By number; every policy has one.
+inline constexpr std::string_view eviction_names[] = {"lru", "s3_fifo", "lfu", "cost"};
+}  // namespace pool
 
 /// What `commit` may do where a page that becomes full has content that is findable already.
 enum class Merge : uint8_t {

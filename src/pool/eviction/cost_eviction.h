@@ -17,11 +17,11 @@ namespace folio::inline v1::pool {
 /// as much as what continues it, and is given up after it. Whoever had that had the page, too.
 class AgedCost final : public EvictionPolicy {
  public:
-  /// `longest`: pages of the longest sequence.
-  void attach(PageRecord* records, PageLists* lists, uint32_t longest) noexcept {
-    records_ = records;
-    queues_.attach(lists);
-    longest_ = longest;
+  AgedCost() noexcept : EvictionPolicy(true) {}
+  void attach(const PolicyMemory& memory) noexcept {
+    records_ = memory.records;
+    queues_.attach(memory.lists);
+    longest_ = memory.longest;
   }
   void add(uint32_t page) noexcept override {
     const uint8_t use = records_[page].use;

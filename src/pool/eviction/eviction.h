@@ -32,28 +32,18 @@ class EvictionPolicy {
   /// What is wrong with the queues, or null. For tests.
   [[nodiscard]] virtual const char* fault() const noexcept = 0;
 
+  /// Whether `given_up` wants to be called.
+  [[nodiscard]] bool notes_ends() const noexcept { return notes_ends_; }
+
   EvictionPolicy(const EvictionPolicy&) = delete;
   EvictionPolicy& operator=(const EvictionPolicy&) = delete;
 
  protected:
-  EvictionPolicy() = default;
+  explicit EvictionPolicy(bool notes_ends = false) noexcept : notes_ends_(notes_ends) {}
   ~EvictionPolicy() = default;
-};
-
-/// The page that was given up first. Pages of a sequence are given up tail first, so the end of a
-/// prefix goes before its beginning.
-class Lru final : public EvictionPolicy {
- public:
-  void attach(PageLists* lists) noexcept { lists_ = lists; }
-  void add(uint32_t page) noexcept override { lists_->push_back(queue(0), page); }
-  void prefetch(uint32_t) const noexcept override {}
-  void created(uint32_t) noexcept override {}
-  void found(uint32_t) noexcept override {}
-  [[nodiscard]] uint32_t take() noexcept override { return lists_->front(queue(0)); }
-  [[nodiscard]] const char* fault() const noexcept override;
 
  private:
-  PageLists* lists_ = nullptr;
+  const bool notes_ends_;
 };
 
 /// Marks of the contents that were evicted last: a ring, chained by buckets. Old marks are
@@ -86,6 +76,30 @@ class Ghosts {
   uint32_t bucket_mask_ = 0, capacity_ = 0, next_ = 0;
 };
 
+/// What policies work on.
+struct PolicyMemory {
+  PageRecord* records = nullptr;
+  PageLists* lists = nullptr;
+  uint32_t longest = 1;  ///< pages of the longest sequence
+  Ghosts ghosts;         ///< of a policy whose row of `policies` has them
+};
+
+/// The page that was given up first. Pages of a sequence are given up tail first, so the end of a
+/// prefix goes before its beginning.
+class Lru final : public EvictionPolicy {
+ public:
+  void attach(const PolicyMemory& memory) noexcept { lists_ = memory.lists; }
+  void add(uint32_t page) noexcept override { lists_->push_back(queue(0), page); }
+  void prefetch(uint32_t) const noexcept override {}
+  void created(uint32_t) noexcept override {}
+  void found(uint32_t) noexcept override {}
+  [[nodiscard]] uint32_t take() noexcept override { return lists_->front(queue(0)); }
+  [[nodiscard]] const char* fault() const noexcept override;
+
+ private:
+  PageLists* lists_ = nullptr;
+};
+
 /// S3-FIFO: a small queue for what is new, a main queue for what was found while it was in the
 /// small one, or is remembered. Of the main queue, a page goes round once for each time it was
 /// found, three times at most.
@@ -95,10 +109,10 @@ class Ghosts {
 /// Source: Yang, Zhang, Qiu, Yue, Rashmi: FIFO queues are all you need for cache eviction, 2023
 class S3Fifo final : public EvictionPolicy {
  public:
-  void attach(PageRecord* records, PageLists* lists, const Ghosts& ghosts) noexcept {
-    records_ = records;
-    lists_ = lists;
-    ghosts_ = ghosts;
+  void attach(const PolicyMemory& memory) noexcept {
+    records_ = memory.records;
+    lists_ = memory.lists;
+    ghosts_ = memory.ghosts;
   }
 
   void add(uint32_t page) noexcept override;
@@ -144,9 +158,9 @@ class AgedQueues {
 /// Web proxy caches, 2000
 class AgedLfu final : public EvictionPolicy {
  public:
-  void attach(PageRecord* records, PageLists* lists) noexcept {
-    records_ = records;
-    queues_.attach(lists);
+  void attach(const PolicyMemory& memory) noexcept {
+    records_ = memory.records;
+    queues_.attach(memory.lists);
   }
   void add(uint32_t page) noexcept override { queues_.add(page, records_[page].use); }
   void found(uint32_t page) noexcept override;
