@@ -9,8 +9,9 @@ more than 300 commits have passed. A page with old figures says, anywhere in its
 
     Not measured since 12f88d2, d248f5d; the code has changed.
 
-with each of their commits, and no other. --mark writes that line under the page's title, or where it stands, or takes it away. Records and design notes are
-of their day, and need none. A shallow clone has no history to count in: nothing is checked there.
+with each of their commits, and none that is younger than 200. --mark writes that line, from 200 commits on, under the page's title or
+where it stands, or takes it away. Records and design notes are of their day, and need none. A shallow clone has no history to count in:
+nothing is checked there.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BOUND = 300  # commits
+EARLY = 100  # commits before the bound, from where on --mark speaks and may be believed
 SKIPPED = 77
 OF_THEIR_DAY = "records", "design"
 WORD = re.compile(r"(?<![\w./])[0-9a-f]{7,12}(?![\w])")
@@ -86,10 +88,11 @@ class History:
 
 
 def old_commits(history, text, paths, bound):
-    """(the commits that a page names, those of them whose figures are old)"""
+    """The commits that a page names; those of them whose figures may be called old, and those that must be."""
     ages = {name: history.age(name) for name in dict.fromkeys(WORD.findall(SAID.sub("", text)))}
     named = [name for name, age in ages.items() if age is not None]
-    return named, [name for name in named if ages[name] > bound and history.has_changed(name, paths)]
+    may = [name for name in named if ages[name] > bound - EARLY and history.has_changed(name, paths)]
+    return named, may, [name for name in may if ages[name] > bound]
 
 
 def breaches(root, pages, bound, mark=False):
@@ -107,20 +110,18 @@ def breaches(root, pages, bound, mark=False):
         text = path.read_text(encoding="utf-8")
         if page.split("/")[0] in OF_THEIR_DAY:
             continue
-        named, old = old_commits(history, text, pages.get(page, []), bound)
+        named, may, old = old_commits(history, text, pages.get(page, []), bound)
         if named and page not in pages:
             yield page, f"names {', '.join(named)}, and PAGES does not say which code its figures are about"
         said = [name.strip() for line in SAID.findall(text) for name in line.split(",")]
-        if said == old:
-            continue
-        if mark:
-            line = f"*Not measured since {', '.join(old)}; the code has changed.*\n\n" if old else ""
+        if mark and said != may:
+            line = f"*Not measured since {', '.join(may)}; the code has changed.*\n\n" if may else ""
             if said:
                 text = SAID.sub(line, text)
             else:
                 text = text.replace("\n\n", f"\n\n{line}", 1)
             path.write_text(text, encoding="utf-8")
-        else:
+        elif not set(old) <= set(said) <= set(may):
             yield page, f"not measured since {', '.join(old) or 'nothing'}, and says {', '.join(said) or 'nothing'} (--mark)"
 
 
