@@ -51,7 +51,7 @@ constexpr Coded codes[] = {
 /// Whether arrays, planes or scales may have it.
 bool is_served(DType dtype) { return detail::is_supported(dtype) || detail::is_block(dtype); }
 
-/// What planes may have: "f32, f16, ... or iq4_nl".
+/// What planes may have, as a sentence lists it: "f32, f16, ... or" the last.
 std::string names_of_planes() {
   std::string text, last;
   for (int i = 1; i < detail::num_dtypes; ++i) {

@@ -6,7 +6,7 @@
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 using pool::Group;
 using pool::GroupPage;
@@ -14,7 +14,6 @@ using pool::PageList;
 using pool::PageUse;
 using pool::SequenceRecord;
 
-namespace pool {
 namespace {
 
 constexpr int64_t max_page_bytes = int64_t{1} << 40;
@@ -113,8 +112,6 @@ uint32_t leading_pages_of(const PoolOptions& o) noexcept {
   const SlabLayout layout = layout_of(o);
   return layout.num_slabs * layout.pages_per_slab[0];
 }
-
-}  // namespace pool
 
 namespace {
 
@@ -232,4 +229,4 @@ Status PagePool::State::check_group_row(const SequenceRecord& s, const Group& gr
   return {};
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

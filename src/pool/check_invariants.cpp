@@ -6,7 +6,7 @@
 
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 using pool::PageList;
 using pool::PageRecord;
@@ -230,4 +230,4 @@ Status PagePool::State::check_lists() const noexcept {
                           : fail(Errc::internal, "PagePool::check_invariants: {}", fault);
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

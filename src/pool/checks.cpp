@@ -7,8 +7,7 @@
 #include <limits>
 #include <string>
 
-namespace folio::inline v1 {
-namespace pool {
+namespace folio::inline v1::pool {
 namespace {
 
 constexpr uint32_t max_count = std::numeric_limits<int32_t>::max();
@@ -215,6 +214,4 @@ Status no_sequence_left(const char* call, uint32_t max_sequences) noexcept {
               max_sequences, max_sequences);
 }
 
-}  // namespace pool
-
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

@@ -3,7 +3,7 @@
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 Result<uint64_t> PagePool::snapshot(const EventFunction& visit) const noexcept {
   if (state_ == nullptr) return pool::moved_from("snapshot");
@@ -35,4 +35,4 @@ Result<EventRead> PagePool::read_events(uint64_t next, std::span<PoolEvent> even
   return state_->events.read(next, events);
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

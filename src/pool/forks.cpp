@@ -4,7 +4,7 @@
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 using pool::SequenceRecord;
 
@@ -95,4 +95,4 @@ Result<Admission> PagePool::resume(SequenceId id, std::span<const TokenId> token
   return Admission{id, cached};
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

@@ -6,7 +6,7 @@
 
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 struct PoolInspection {
   /// Of a pool that has not been moved from.
@@ -60,4 +60,4 @@ struct PoolInspection {
   }
 };
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

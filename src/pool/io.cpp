@@ -3,7 +3,7 @@
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 using pool::SequenceRecord;
 
@@ -89,4 +89,4 @@ Result<uint32_t> PagePool::page_of(IoPin pin) const noexcept {
               pin.index, pin.generation);
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

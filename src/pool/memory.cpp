@@ -6,7 +6,7 @@
 
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 void PagePool::State::place_extras() noexcept {
   if (options.min_partial_tokens != 0) places.heads = extras.add<pool::HeadIndex::Link>();
@@ -108,4 +108,4 @@ void PagePool::State::start_retention() noexcept {
                     retained, &groups, options);
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

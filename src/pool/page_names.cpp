@@ -9,7 +9,7 @@
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 namespace {
 
 Status no_names(const char* call) {
@@ -81,4 +81,4 @@ Status PagePool::names_of(SequenceId id, int32_t position, std::span<const Token
   return {};
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

@@ -14,7 +14,7 @@
 #include "pool/pages/block.h"
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 namespace {
 
 PoolOptions with_defaults(PoolOptions o) {
@@ -198,4 +198,4 @@ Status PagePool::clear() noexcept {
   return {};
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

@@ -16,7 +16,7 @@
 #include "pool/outside/event_log.h"
 #include "pool/outside/shared_ring.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 struct PagePool::State : pool::Branches {
   /// A reader that copies statistics is overtaken by the calls of a whole round at the earliest.
@@ -79,4 +79,4 @@ struct PagePool::State : pool::Branches {
   }
 };
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

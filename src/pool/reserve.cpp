@@ -5,7 +5,7 @@
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 using pool::PageList;
 using pool::SequenceRecord;
@@ -77,4 +77,4 @@ Result<PoolExplanation> PagePool::explain(SequenceId id, int32_t new_tokens) con
   return e;
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

@@ -6,7 +6,7 @@
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 using pool::Keep;
 
@@ -29,8 +29,8 @@ Status check_level(const char* call, size_t range, const RetentionRange& r, int6
 
 }  // namespace
 
-Status pool::check_retention(const char* call, const SequenceOptions& o,
-                             const PoolOptions& pool) noexcept {
+Status check_retention(const char* call, const SequenceOptions& o,
+                       const PoolOptions& pool) noexcept {
   const bool decodes = o.decode_retention.level != DecodeRetention::not_given;
   if (o.retention.empty() && !decodes) return {};
   if (pool.max_retention_ms == 0) {
@@ -108,4 +108,4 @@ Status PagePool::advance_time(int64_t now_ms) noexcept {
   return {};
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

@@ -6,7 +6,7 @@
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 using pool::SequenceRecord;
 
@@ -130,4 +130,4 @@ Status PagePool::release(SequenceId id) noexcept {
   return {};
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

@@ -5,7 +5,7 @@
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 using pool::SequenceRecord;
 
@@ -60,4 +60,4 @@ Status PagePool::end_step(StepTicket ticket) noexcept {
   return {};
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

@@ -180,7 +180,7 @@ std::unique_ptr<Medium> make_host_medium(const TierOptions& options) noexcept {
 
 }  // namespace folio::inline v1::tier
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 Result<std::unique_ptr<Tier>> make_host_tier(const TierOptions& options) noexcept {
   std::unique_ptr<tier::Medium> medium = tier::make_host_medium(options);
@@ -188,4 +188,4 @@ Result<std::unique_ptr<Tier>> make_host_tier(const TierOptions& options) noexcep
   return tier::QueuedTier::create(std::move(medium), options);
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier
