@@ -11,13 +11,11 @@ namespace CLI {  // NOLINT(readability-identifier-naming): of the library that r
 class App;
 }
 
-namespace folio {
-inline namespace v1 {
+namespace folio::inline v1::tier {
 struct DiskListing;
 struct DiskCheck;
 struct DiskCompaction;
-}  // namespace v1
-}  // namespace folio
+}  // namespace folio::inline v1::tier
 
 namespace folio::cli {
 
@@ -37,11 +35,11 @@ void add_cache_options(CLI::App& app, CacheOptions& options);
 Status run_cache(const CacheOptions& options);
 
 /// For people and as JSON; `now` in seconds since 1970.
-std::string text_of(const DiskListing& listing, const CacheOptions& options, int64_t now);
-std::string json_of(const DiskListing& listing);
-std::string text_of(const DiskCheck& check);
-std::string json_of(const DiskCheck& check);
-std::string text_of(const DiskCompaction& done);
-std::string json_of(const DiskCompaction& done);
+std::string text_of(const tier::DiskListing& listing, const CacheOptions& options, int64_t now);
+std::string json_of(const tier::DiskListing& listing);
+std::string text_of(const tier::DiskCheck& check);
+std::string json_of(const tier::DiskCheck& check);
+std::string text_of(const tier::DiskCompaction& done);
+std::string json_of(const tier::DiskCompaction& done);
 
 }  // namespace folio::cli
