@@ -110,7 +110,7 @@ class Directory {
   /// Not found any more; its file is told later.
   void remove(const PageName& name);
   /// The same, where it is still this place's.
-  void remove(const PageName& name, const Held& place);
+  bool remove(const PageName& name, const Held& place);
 
   [[nodiscard]] std::string path_of(const Held& place) const {
     return files_.path_of(place.segment());
