@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "load/options.h"
-#include "load/trace.h"
+#include "options.h"
+#include "trace.h"
 
 namespace {
 

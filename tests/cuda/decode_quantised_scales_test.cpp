@@ -22,7 +22,7 @@ constexpr DType scale_types[] = {DType::f32, DType::bf16, DType::f16, DType::f8_
 /// One scale a row, staged granules, fine ones.
 constexpr ScaleOptions forms[] = {per_token, granules_of(16), granules_of(3)};
 
-TEST(QuantisedScales, rows_are_right_without_them) {
+TEST(QuantisedScales, RowsAreRightWithoutThem) {
   for (const DType stored : stored_types) {
     CaseOptions o = byte_case({{1, 77}, {3, 40}}, stored, no_scales);
     if (stored == DType::i8) o.q_amplitude = 0.1f;
@@ -30,7 +30,7 @@ TEST(QuantisedScales, rows_are_right_without_them) {
   }
 }
 
-TEST(QuantisedScales, of_every_kind_and_type_are_right) {
+TEST(QuantisedScales, OfEveryKindAndTypeAreRight) {
   for (const ScaleKind kind : {ScaleKind::tensor, ScaleKind::head, ScaleKind::page,
                                ScaleKind::page_and_head, ScaleKind::token_and_head})
     for (const DType dtype : scale_types)
@@ -42,7 +42,7 @@ TEST(QuantisedScales, of_every_kind_and_type_are_right) {
       }
 }
 
-TEST(QuantisedScales, of_any_number_of_elements_are_right) {
+TEST(QuantisedScales, OfAnyNumberOfElementsAreRight) {
   int i = 0;
   for (const int32_t granularity : {1, 2, 3, 4, 5, 7, 8, 12, 16, 24, 32, 40, 48, 64, 65, 100, 128})
     for (const int32_t head_size : {64, 128, 256})
@@ -55,7 +55,7 @@ TEST(QuantisedScales, of_any_number_of_elements_are_right) {
       }
 }
 
-TEST(QuantisedScales, of_one_plane_may_differ_from_the_other) {
+TEST(QuantisedScales, OfOnePlaneMayDifferFromTheOther) {
   const std::pair<ScaleOptions, ScaleOptions> pairs[] = {
       {per_token, granules_of(32)},
       {no_scales, granules_of(32)},
@@ -74,7 +74,7 @@ TEST(QuantisedScales, of_one_plane_may_differ_from_the_other) {
     }
 }
 
-TEST(QuantisedScales, are_found_in_pages_of_any_size) {
+TEST(QuantisedScales, AreFoundInPagesOfAnySize) {
   for (const int32_t page_size : {1, 2, 3, 8, 15, 16, 17, 24, 64, unbounded_page_size})
     for (const int32_t head_size : {128, 256}) {
       CaseOptions o = byte_case({{1, 70}, {2, 33}}, DType::i8, granules_of(4), head_size);
@@ -87,7 +87,7 @@ TEST(QuantisedScales, are_found_in_pages_of_any_size) {
     }
 }
 
-TEST(QuantisedScales, are_right_round_edges_of_slabs_and_spans) {
+TEST(QuantisedScales, AreRightRoundEdgesOfSlabsAndSpans) {
   for (const int32_t context : {1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 255, 256, 257}) {
     EXPECT_TRUE(is_right(byte_case({{1, context}}, DType::f8_e5m2, granules_of(5))));
     EXPECT_TRUE(is_right(byte_case({{1, context}}, DType::f8_e4m3, per_token, 256)));
@@ -105,7 +105,7 @@ void align(PagedKVView& view, GuardedMemory& memory) {
   view.scales.data = memory.data() + behind;
 }
 
-TEST(QuantisedScales, may_lie_behind_the_row) {
+TEST(QuantisedScales, MayLieBehindTheRow) {
   CaseOptions o = byte_case({{1, 50}, {2, 20}});
   o.key_scales.kind = o.value_scales.kind = ScaleKind::behind_row;
   o.gap_bytes = 16;  // rows of 128 + 16 + 16 bytes
@@ -116,7 +116,7 @@ TEST(QuantisedScales, may_lie_behind_the_row) {
   EXPECT_TRUE(is_right(c));
 }
 
-TEST(QuantisedScales, may_lie_gigabytes_apart) {
+TEST(QuantisedScales, MayLieGigabytesApart) {
   for (const ScaleOptions& scales : forms) {
     AttentionCase c(byte_case({{1, 40}, {2, 33}}, DType::f8_e4m3, scales));
     PagedKVView& plane = c.args().value;
@@ -152,7 +152,7 @@ void change_scales(const PagedKVView& view, Make make) {
         }
 }
 
-TEST(QuantisedScales, of_tokens_far_from_one_another_keep_their_weights) {
+TEST(QuantisedScales, OfTokensFarFromOneAnotherKeepTheirWeights) {
   for (const ScaleOptions& scales : forms) {
     CaseOptions o = byte_case({{1, 60}, {2, 33}}, DType::f8_e4m3, scales);
     o.out_dtype = DType::f32;
@@ -164,7 +164,7 @@ TEST(QuantisedScales, of_tokens_far_from_one_another_keep_their_weights) {
   }
 }
 
-TEST(QuantisedScales, are_right_where_they_vary_manyfold_along_a_row) {
+TEST(QuantisedScales, AreRightWhereTheyVaryManyfoldAlongARow) {
   for (const DType stored : stored_types)
     for (const int32_t granularity : {1, 4, 16}) {
       AttentionCase c(byte_case({{1, 60}, {2, 33}}, stored, granules_of(granularity)));
@@ -176,7 +176,7 @@ TEST(QuantisedScales, are_right_where_they_vary_manyfold_along_a_row) {
     }
 }
 
-TEST(QuantisedScales, round_no_elements_where_those_of_each_row_are_one) {
+TEST(QuantisedScales, RoundNoElementsWhereThoseOfEachRowAreOne) {
   for (const int32_t granularity : {1, 5, 16})
     for (const DType stored : stored_types) {
       CaseOptions o = byte_case({{1, 60}, {2, 33}}, stored, granules_of(granularity));
@@ -190,7 +190,7 @@ TEST(QuantisedScales, round_no_elements_where_those_of_each_row_are_one) {
     }
 }
 
-TEST(QuantisedScales, may_differ_from_the_first_at_the_end_of_a_row_alone) {
+TEST(QuantisedScales, MayDifferFromTheFirstAtTheEndOfARowAlone) {
   for (const int32_t granularity : {1, 5, 16}) {
     AttentionCase c(byte_case({{1, 60}, {2, 33}}, DType::i8, granules_of(granularity)));
     const int64_t last = 127 / granularity;
@@ -202,7 +202,7 @@ TEST(QuantisedScales, may_differ_from_the_first_at_the_end_of_a_row_alone) {
   }
 }
 
-TEST(QuantisedScales, of_zero_make_rows_of_zero) {
+TEST(QuantisedScales, OfZeroMakeRowsOfZero) {
   for (const ScaleOptions& scales : forms) {
     AttentionCase c(byte_case({{1, 60}, {2, 33}}, DType::i8, scales));
     for (const PagedKVView* view : {&c.args().key, &c.args().value})
@@ -213,7 +213,7 @@ TEST(QuantisedScales, of_zero_make_rows_of_zero) {
   }
 }
 
-TEST(QuantisedScales, of_what_a_bias_hides_are_ignored) {
+TEST(QuantisedScales, OfWhatABiasHidesAreIgnored) {
   constexpr float lowest = -std::numeric_limits<float>::infinity();
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   for (const ScaleOptions& scales : forms)
@@ -240,7 +240,7 @@ TEST(QuantisedScales, of_what_a_bias_hides_are_ignored) {
     }
 }
 
-TEST(QuantisedScales, of_unassigned_pages_are_invisible) {
+TEST(QuantisedScales, OfUnassignedPagesAreInvisible) {
   for (const ScaleOptions& scales : forms) {
     CaseOptions o = byte_case({{1, 100}, {2, 64}, {1, 40}, {1, 16}}, DType::f8_e4m3, scales);
     o.unassigned = 0.5;
@@ -248,7 +248,7 @@ TEST(QuantisedScales, of_unassigned_pages_are_invisible) {
   }
 }
 
-TEST(QuantisedScales, are_right_beside_every_mask_and_term) {
+TEST(QuantisedScales, AreRightBesideEveryMaskAndTerm) {
   for (const int32_t head_size : {64, 128, 256}) {
     CaseOptions o = byte_case({{1, 90}, {3, 60}, {2, 30}}, DType::i8, granules_of(6), head_size);
     o.mask = {20, 3, 0, 4};
@@ -264,7 +264,7 @@ TEST(QuantisedScales, are_right_beside_every_mask_and_term) {
   }
 }
 
-TEST(QuantisedScales, give_the_same_bits_however_spans_are_cut) {
+TEST(QuantisedScales, GiveTheSameBitsHoweverSpansAreCut) {
   for (const int32_t head_size : {128, 256}) {
     CaseOptions o = byte_case({{1, 600}, {2, 300}}, DType::f8_e4m3, granules_of(8), head_size);
     o.out_dtype = DType::f32;
@@ -279,7 +279,7 @@ TEST(QuantisedScales, give_the_same_bits_however_spans_are_cut) {
   }
 }
 
-TEST(QuantisedScales, are_right_on_any_schedule) {
+TEST(QuantisedScales, AreRightOnAnySchedule) {
   for (const ScaleOptions& scales : forms)
     for (uint64_t seed = 10; seed < 16; ++seed)
       EXPECT_TRUE(is_right(byte_case({{1, 200}, {2, 140}}, DType::f8_e4m3, scales),

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "attention/check.h"
+#include "attention/validate.h"
 #include "cuda/prefill_case.h"
 #include "reference/elements.h"
 #include "support/part.h"

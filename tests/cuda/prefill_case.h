@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "attention/check.h"
+#include "attention/validate.h"
 #include "cuda/prefill/kernels.h"
 #include "cuda/prefill/prefill.h"
 #include "folio/testing/cta/grid.h"

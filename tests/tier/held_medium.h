@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "folio/tier/medium.h"
+#include "tier/medium.h"
 
 namespace folio::test {
 

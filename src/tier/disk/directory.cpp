@@ -204,15 +204,14 @@ void Directory::remove(const PageName& name) {
   take_out(at, Mark::dropped);
 }
 
-bool Directory::remove(const PageName& name, const Held& place) {
+void Directory::remove(const PageName& name, const Held& place) {
   const std::lock_guard lock(mutex_);
   const auto at = pages_.find(name);
   if (at == pages_.end() || at->second.segment != place.segment_ ||
       at->second.offset != place.offset_)
-    return false;
+    return;
   ++dropped_;
   take_out(at, Mark::dropped);
-  return true;
 }
 
 void Directory::release(Segment& segment) noexcept {

@@ -23,7 +23,9 @@
 #include "tier/manager/back_off.h"
 #include "tier/manager/page_runs.h"
 
-namespace folio::inline v1::tier {
+namespace folio::inline v1 {
+namespace tier {
+
 inline constexpr int64_t never_us = std::numeric_limits<int64_t>::max();
 
 struct CallId {
@@ -143,6 +145,8 @@ struct LoadPlan {
 
 void add(LatencyHistogram& histogram, int64_t us) noexcept;
 
+}  // namespace tier
+
 struct CacheManager::State {
   State(const CacheManagerOptions& given, tier::PageRuns page_runs);
 
@@ -242,4 +246,4 @@ struct CacheManager::State {
   void close() noexcept;
 };
 
-}  // namespace folio::inline v1::tier
+}  // namespace folio::inline v1

@@ -14,12 +14,15 @@
 #include "tier/peer/bytes.h"
 #include "tier/peer/pieces.h"
 
-namespace folio::inline v1::tier {
+namespace folio::inline v1 {
+namespace tier {
 namespace {
 
 class InProcessWire;
 
 }  // namespace
+}  // namespace tier
+
 /// The lock is held while anything is done, of all ends.
 struct InProcessNetwork::State {
   explicit State(Pace p) : pace(p) {}
@@ -31,6 +34,7 @@ struct InProcessNetwork::State {
   bool step() noexcept;
 };
 
+namespace tier {
 namespace {
 
 class InProcessWire final : public Wire {
@@ -205,6 +209,8 @@ void InProcessWire::send(PeerId peer, std::vector<std::byte> message) noexcept {
 }
 
 }  // namespace
+}  // namespace tier
+
 // ---- The network
 
 bool InProcessNetwork::State::step() noexcept {
@@ -257,4 +263,4 @@ void InProcessNetwork::cut(Transport& end) noexcept {
     wire->cut();
 }
 
-}  // namespace folio::inline v1::tier
+}  // namespace folio::inline v1

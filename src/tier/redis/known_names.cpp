@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "folio/tier/medium.h"
+#include "tier/medium.h"
 
 namespace folio::inline v1::tier::redis {
 

@@ -8,7 +8,9 @@
 
 #include "tier/transfer/names.h"
 
-namespace folio::inline v1::tier {
+namespace folio::inline v1 {
+
+using namespace tier;
 
 namespace {
 
@@ -298,4 +300,4 @@ Status HandoverReceiver::last_fault() const noexcept {
   return state_ == nullptr ? Status() : state_->fault;
 }
 
-}  // namespace folio::inline v1::tier
+}  // namespace folio::inline v1

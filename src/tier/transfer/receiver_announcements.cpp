@@ -7,7 +7,9 @@
 
 #include "tier/transfer/receiver.h"
 
-namespace folio::inline v1::tier {
+namespace folio::inline v1 {
+
+using namespace tier;
 
 namespace {
 
@@ -136,4 +138,4 @@ void HandoverReceiver::State::take(PeerId from, Announce& announce) {
     fail_sequence(announce.request, AbortCode::failed, s);
 }
 
-}  // namespace folio::inline v1::tier
+}  // namespace folio::inline v1

@@ -7,7 +7,9 @@
 #include "tier/payload.h"
 #include "tier/transfer/receiver.h"
 
-namespace folio::inline v1::tier {
+namespace folio::inline v1 {
+
+using namespace tier;
 
 namespace {
 
@@ -288,4 +290,4 @@ void HandoverReceiver::State::take(PartId id, Part& part, const Landed& landed) 
   }
 }
 
-}  // namespace folio::inline v1::tier
+}  // namespace folio::inline v1

@@ -8,7 +8,9 @@
 
 #include "tier/checks.h"
 
-namespace folio::inline v1::tier {
+namespace folio::inline v1 {
+
+using namespace tier;
 
 namespace {
 
@@ -318,4 +320,4 @@ HandoverSenderFigures HandoverSender::figures() const noexcept {
   return figures;
 }
 
-}  // namespace folio::inline v1::tier
+}  // namespace folio::inline v1

@@ -8,7 +8,9 @@
 
 #include "tier/transfer/sender.h"
 
-namespace folio::inline v1::tier {
+namespace folio::inline v1 {
+
+using namespace tier;
 
 namespace {
 
@@ -157,4 +159,4 @@ void HandoverSender::State::take(uint64_t id, Outgoing& h, const Committed&) {
       fail(Errc::io, "HandoverSender: the receiver has committed what has not all been sent"));
 }
 
-}  // namespace folio::inline v1::tier
+}  // namespace folio::inline v1

@@ -6,7 +6,9 @@
 #include "tier/transfer/names.h"
 #include "tier/transfer/sender.h"
 
-namespace folio::inline v1::tier {
+namespace folio::inline v1 {
+
+using namespace tier;
 
 namespace {
 
@@ -196,4 +198,4 @@ void HandoverSender::State::poll_posts() {
   }
 }
 
-}  // namespace folio::inline v1::tier
+}  // namespace folio::inline v1

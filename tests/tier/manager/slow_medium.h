@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "folio/tier/medium.h"
+#include "tier/medium.h"
 
 namespace folio::test {
 

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/report.h: the figures of a replay, for people and for programs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "folio/core/status.h"
+#include "folio/pool/page_pool.h"
+#include "layer_runner.h"
+#include "options.h"
+#include "tiers.h"
+#include "verify.h"
+
+namespace folio::cli {
+
+struct ReplayFigures {
+  int64_t requests = 0;
+  int64_t prompt_tokens = 0;
+  int64_t output_tokens = 0;
+  /// queries: prompt tokens that were not found, and outputs that were fed back
+  int64_t computed_tokens = 0;
+  int64_t saved_work = 0, prompt_work = 0;  ///< page-per-block: `work_of` what was found, of all
+  uint32_t pages = 0;
+  int32_t page_size = 0;
+  PoolStats pool = {};
+  PoolHistograms histograms = {};  ///< where metrics are asked for
+  std::string kernel;              ///< empty without attention
+  int threads = 1;
+
+  std::vector<double> step_seconds;  ///< of each step: pool, plan, copies, append, attend
+  double seconds = 0.0;              ///< of everything, inventing and verifying included
+  double pool_seconds = 0.0;
+  LayerTotals layers = {};
+  VerifySummary verify = {};
+  std::optional<TieredFigures> tiers = {};  ///< where there are any
+};
+
+/// The `share` quantile (0 ... 1) of the values by nearest rank; 0 without values.
+double quantile(std::vector<double> values, double share);
+
+/// A summary to read.
+std::string summary_of(const ReplayOptions& options, const ReplayFigures& figures);
+
+/// The same as a JSON object. Figures that are not finite become null.
+std::string json_of(const ReplayOptions& options, const ReplayFigures& figures);
+
+}  // namespace folio::cli
