@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of the README. Each sees to its own needs: packages, configuration, build. Everything else is CMake's presets.
-.PHONY: demo test test-rest test-wheel test-all cuda cuda-all python llama-cpp test-engines test-engines-full bench bench-peers format coverage clean
+.PHONY: demo test test-rest test-wheel test-all cuda cuda-all python llama-cpp test-engines test-engines-full bench bench-peers format coverage docs clean
 
 BUILD := build/release
 TOOL := build/demo/cli/folio
@@ -81,7 +81,7 @@ llama-cpp:
 # Every broken kernel, each built and run in the emulator; what found it goes into the document.
 cuda-mutants: configure
 	cmake --build --preset release --target folio_test_support folio_reference
-	python3 tests/cuda/mutants.py . --build $(BUILD) --jobs "$$(nproc)" --results build/mutants.json --write docs/cuda_mutants.md
+	python3 tests/cuda/mutants.py . --build $(BUILD) --jobs "$$(nproc)" --results build/mutants.json --write docs/generated/cuda_mutants.md
 
 bench: configure
 	cmake --build --preset release --target benches
@@ -91,6 +91,11 @@ bench: configure
 bench-peers: configure
 	cmake --build --preset release --target roof_worker
 	bench/peers/run.py $(PEERS)
+
+# The documents, headers and examples as one site with search: build/docs/site.
+docs:
+	tools/install_dependencies.sh python
+	tools/docs/build.py
 
 format:
 	tools/install_dependencies.sh ci

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "reference/elements.h"
+#include "support/block_dtypes.h"
 
 namespace folio::bench {
 
@@ -27,8 +28,7 @@ std::vector<std::byte> random_elements(DType dtype, double low, double high, uin
     for (size_t i = 0; i < period; ++i) {
       std::byte* const block = blocks.data() + i * bytes;
       reference::store(block, DType::f16, uniform(random) / 128.0);
-      if (dtype == DType::q4_1 || dtype == DType::q5_1)
-        reference::store(block + 2, DType::f16, uniform(random));
+      if (test::has_minimum(dtype)) reference::store(block + 2, DType::f16, uniform(random));
     }
     return blocks;
   }

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t small_pool = 10'000;
 
 /// Dependent loads over `bytes`, of lines in a random cycle through all of them. Much memory asks
-/// for large pages, as the pool's does (src/pool/block.cpp).
+/// for large pages, as the pool's does (src/pool/pages/block.cpp).
 class Chase {
  public:
   explicit Chase(size_t bytes) : lines_(take(bytes)) {

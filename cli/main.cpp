@@ -7,13 +7,13 @@
 #include <exception>
 #include <sstream>
 
-#include "cache.h"
-#include "capacity.h"
-#include "machine.h"
-#include "options.h"
-#include "replay.h"
-#include "streams.h"
-#include "transfer_bench.h"
+#include "capacity/capacity.h"
+#include "directory/cache.h"
+#include "load/options.h"
+#include "parts/machine.h"
+#include "parts/streams.h"
+#include "replay_command.h"
+#include "transfer/transfer_bench.h"
 
 namespace {
 

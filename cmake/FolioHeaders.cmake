@@ -25,6 +25,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/tma/tile_layout.h
     folio/cache/batch.h
     folio/cache/cache_tables.h
+    folio/cache/check_static.h
     folio/cache/continuous_kv_cache.h
     folio/cache/copy.h
     folio/cache/elements.h
@@ -39,7 +40,6 @@ set(FOLIO_PUBLIC_HEADERS
     folio/cache/paged_kv_view.h
     folio/cache/planes.h
     folio/cache/row_indices.h
-    folio/cache/static_checks.h
     folio/cache/static_params.h
     folio/cache/static_view.h
     folio/cache/step_members.h
@@ -104,7 +104,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/testing/mma_sync.h
     folio/testing/operands.h
     folio/testing/pipeline.h
-    folio/testing/pipeline_run.h
+    folio/testing/pipeline_class.h
     folio/testing/shared_memory.h
     folio/testing/tma_copy.h
     folio/testing/wgmma.h)
@@ -114,6 +114,7 @@ set(FOLIO_NAMES_HEADERS folio/names/c_names.h folio/names/sha256_names.h)
 
 # Of the library folio::tier.
 set(FOLIO_TIER_HEADERS
+    folio/testing/medium_conformance.h
     folio/tier/cache_manager.h
     folio/tier/device_copies.h
     folio/tier/disk_directory.h
@@ -122,6 +123,7 @@ set(FOLIO_TIER_HEADERS
     folio/tier/event_publisher.h
     folio/tier/event_subscriber.h
     folio/tier/host_tier.h
+    folio/tier/medium.h
     folio/tier/peer_tier.h
     folio/tier/pool_page_server.h
     folio/tier/prometheus.h

@@ -32,8 +32,15 @@ them, quicker to compile and without tests; portable: the one that any machine r
 if(NOT FOLIO_KERNELS MATCHES "^(all|native|portable)$")
   message(FATAL_ERROR "FOLIO_KERNELS: expected all, native or portable, got ${FOLIO_KERNELS}")
 endif()
-if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  set(FOLIO_KERNELS portable)  # no other architecture has kernels of its own yet
+set(FOLIO_ARCHITECTURE ${CMAKE_SYSTEM_PROCESSOR})
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  set(FOLIO_ARCHITECTURE x86_64)
+endif()
+set(FOLIO_BASELINE_FLAGS)
+set(FOLIO_LEVELS)
+include(${PROJECT_SOURCE_DIR}/src/cpu/arch/${FOLIO_ARCHITECTURE}.cmake OPTIONAL)
+if(NOT FOLIO_LEVELS)
+  set(FOLIO_KERNELS portable)
 endif()
 
 if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "options.h"
-#include "trace.h"
+#include "load/options.h"
+#include "load/trace.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # tools/coverage.sh: line coverage of include/ and src/ by all tests: build/coverage/report.txt (and
-# .html), and table.md, by folder, which docs/coverage.md quotes (tools/release_figures.py coverage).
+# .html), and table.md, by folder, which it prints.
 set -eu
 cd "$(dirname "$0")/.."
 if [ $# != 0 ]; then

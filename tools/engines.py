@@ -8,7 +8,7 @@ usage: tools/engines.py make NAME ...              makes the environments that a
        tools/engines.py test NAME ... [-- OPTION ...]   builds folio_kv, runs the tests of each environment; options of pytest
        tools/engines.py run NAME ARGUMENT ...      builds folio_kv, runs `python ARGUMENT ...` of an environment with it
 
-NAME is a list of python/engines: numpy, transformers, transformers_newest, vllm, llama_cpp, peers, pool_peers, nixl, lint. An
+NAME is a list of python/engines: numpy, transformers, transformers_newest, vllm, llama_cpp, peers, pool_peers, nixl, lint, docs. An
 environment holds what its list pins, over another one where BASES says so, and lies in the user's cache folder (XDG_CACHE_HOME or
 ~/.cache) under a name made from the list, so that it is made once. folio_kv is built anew each time,
 which compiles what has changed, into build/python, and stands on the path before the environment; nothing of it is installed there.

@@ -57,7 +57,7 @@ compile_gpu_check() {
   "$nvcc" -std=c++20 -O2 -fmad=false -DFOLIO_CUDA_DEBUG -ccbin "${CXX:-g++}" -Iinclude -Isrc -Itests -Werror all-warnings \
     -diag-suppress 2810 \
     -Xcompiler -Wall,-Wextra,-Wno-psabi $targets \
-    tests/cuda/gpu_check.cu src/core/status.cpp src/tma/describe.cpp src/cache/check_alignment.cpp src/cache/static_checks.cpp \
+    tests/cuda/gpu_check.cu src/core/status.cpp src/tma/describe.cpp src/cache/check_alignment.cpp src/cache/check_static.cpp \
     src/cuda/runtime/driver.cpp src/cuda/runtime/encode.cpp -ldl -o "$1/gpu_check" || exit 2
 }
 

@@ -4,11 +4,11 @@
 
 usage: performance_tables.py [--results DIR] [--update]
 
-Prints the table of docs/performance.md; --update puts it, and all tables of docs/performance_all.md,
-between the marker lines of these files. A file is BENCH-MACHINE.json as bench/report.h writes it
-(BENCH: attention, append; pool: Google Benchmark's form) and holds one process. A row of a table
-comes from one file. A row of two cores whose roof lies below that of one core is left out: the host
-disturbed it.
+Prints the table of docs/performance.md; --update puts it, and all tables of
+docs/generated/performance_all.md, between the marker lines of these files. A file is BENCH-
+MACHINE.json as bench/report.h writes it (BENCH: attention, append; pool: Google Benchmark's form)
+and holds one process. A row of a table comes from one file. A row of two cores whose roof lies
+below that of one core is left out: the host disturbed it.
 """
 import argparse
 import json
@@ -237,7 +237,7 @@ def between_markers(path, text):
 def documents(directory=RESULTS):
     """{path: what it should be} of the documents that quote runs."""
     found = machines(directory)
-    texts = {"docs/performance.md": summary(found), "docs/performance_all.md": all_tables(found)}
+    texts = {"docs/performance.md": summary(found), "docs/generated/performance_all.md": all_tables(found)}
     return {ROOT / name: between_markers(ROOT / name, text) for name, text in texts.items()}
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/python_architectures.md: every causal-LM architecture of the installed transformers,
-on folio beside eager.
+"""Writes docs/generated/python_architectures.md: every causal-LM architecture of the installed
+transformers, on folio beside eager.
 
     PYTHONPATH=python python3 tools/python_architectures.py [--check] [ARCHITECTURE ...]
 
@@ -21,7 +21,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "python_architectures.md"
+PAGE = ROOT / "docs/generated/python_architectures.md"
 sys.path.insert(0, str(ROOT / "python" / "tests" / "transformers"))
 
 HEAD = """# Architectures of transformers on folio

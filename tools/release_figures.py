@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/release_figures.py: measures anew what documents quote, and says which of it is old.
 
-usage: release_figures.py [PART ...]    measures (attention, append, pool, coverage; without one,
-                                        all), writes bench/results and the documents
+usage: release_figures.py [PART ...]    measures (attention, append, pool; without one, all),
+                                        writes bench/results and the documents
        release_figures.py --quick       only the rows of docs/performance.md, briefly; prints them
                                         and changes nothing
        release_figures.py --write       the documents from bench/results, without measuring
@@ -26,8 +26,7 @@ import sys
 import performance_tables as tables
 
 ROOT = tables.ROOT
-PARTS = ["attention", "append", "pool", "coverage"]
-COVERAGE = ROOT / "docs/coverage.md"
+PARTS = ["attention", "append", "pool"]
 
 # What the figures of a part are about; a change elsewhere leaves them as they are.
 CORE = ["include/folio/core", "include/folio/cache", "src/core", "src/cache"]
@@ -40,7 +39,6 @@ ABOUT = {
                "bench/append_*"],
     "pool": ["include/folio/pool", "src/pool", "src/names", "bench/pool_*",
              ":!bench/pool_peers"],
-    "coverage": ["include", "src", "tests"],
 }
 # Medians of repetitions, those of all rows mixed: a pool's figures depend on where its memory lies.
 FLAGS = {"pool": ["--benchmark_repetitions=3", "--benchmark_enable_random_interleaving=true"]}
@@ -121,13 +119,6 @@ def publish(parts, directory):
         print("written:", os.path.relpath(path, ROOT))
 
 
-def cover():
-    """Line coverage of all tests into docs/coverage.md."""
-    run("tools/coverage.sh")
-    table = (ROOT / "build/coverage/table.md").read_text()
-    COVERAGE.write_text(tables.between_markers(COVERAGE, f"At commit {stamp()}:\n\n{table}"))
-
-
 def write_documents():
     for path, text in tables.documents().items():
         path.write_text(text)
@@ -155,8 +146,6 @@ def quoted():
     for path in sorted((tables.RESULTS / "peers").glob("*.json")):
         for commit in sorted({part["commit"] for part in json.loads(path.read_text())["shapes"]}):
             yield path, "peers", commit
-    found = re.search(r"^At commit (\S+):", COVERAGE.read_text(), re.M)
-    yield COVERAGE, "coverage", found.group(1) if found else "unknown"
 
 
 def breaches():
@@ -192,20 +181,14 @@ def main():
     if unknown := set(args.parts) - set(PARTS):
         parser.error(f"expected {', '.join(PARTS)}, got {', '.join(sorted(unknown))}")
     parts = args.parts or PARTS
-    benches = [part for part in parts if part != "coverage"]
     if args.check:
         return check()
     if args.quick:
-        if not benches:
-            parser.error("--quick measures attention, append and pool: coverage has no short form")
-        quick(benches)
+        quick(parts)
         return 0
     if not args.write:
-        if benches:
-            measure(benches, {part: FLAGS.get(part, []) for part in benches})
-            publish(benches, tables.RESULTS)
-        if "coverage" in parts:
-            cover()
+        measure(parts, {part: FLAGS.get(part, []) for part in parts})
+        publish(parts, tables.RESULTS)
     write_documents()
     check()
     return 0

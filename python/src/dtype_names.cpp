@@ -17,32 +17,20 @@ struct Name {
   std::string_view name;
   DType dtype;
 };
-constexpr Name names[] = {
-    {"f32", DType::f32},
+/// Beside those of folio/core/dtype.h.
+constexpr Name other_names[] = {
     {"float32", DType::f32},
     {"float", DType::f32},
-    {"f16", DType::f16},
     {"float16", DType::f16},
     {"half", DType::f16},
-    {"bf16", DType::bf16},
     {"bfloat16", DType::bf16},
-    {"f8_e4m3", DType::f8_e4m3},
     {"float8_e4m3fn", DType::f8_e4m3},
     {"fp8_e4m3", DType::f8_e4m3},
     {"fp8", DType::f8_e4m3},
-    {"f8_e5m2", DType::f8_e5m2},
     {"float8_e5m2", DType::f8_e5m2},
     {"fp8_e5m2", DType::f8_e5m2},
-    {"f8_e8m0", DType::f8_e8m0},
     {"float8_e8m0fnu", DType::f8_e8m0},
-    {"i8", DType::i8},
     {"int8", DType::i8},
-    {"q8_0", DType::q8_0},
-    {"q4_0", DType::q4_0},
-    {"q4_1", DType::q4_1},
-    {"q5_0", DType::q5_0},
-    {"q5_1", DType::q5_1},
-    {"iq4_nl", DType::iq4_nl},
 };
 
 struct Coded {
@@ -60,11 +48,30 @@ constexpr Coded codes[] = {
     {Code::Int, 8, DType::i8},
 };
 
+/// Whether arrays, planes or scales may have it.
+bool is_served(DType dtype) { return detail::is_supported(dtype) || detail::is_block(dtype); }
+
+/// What planes may have, as a sentence lists it: "f32, f16, ... or" the last.
+std::string names_of_planes() {
+  std::string text, last;
+  for (int i = 1; i < detail::num_dtypes; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (!detail::is_plane_dtype(dtype) && !detail::is_block(dtype)) continue;
+    if (!last.empty()) text += (text.empty() ? "" : ", ") + last;
+    last = name(dtype);
+  }
+  return text + " or " + last;
+}
+
 }  // namespace
 
-DType dtype_named(std::string_view name) {
-  for (const Name& n : names)
-    if (n.name == name) return n.dtype;
+DType dtype_named(std::string_view text) {
+  for (int i = 1; i < detail::num_dtypes; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (is_served(dtype) && name(dtype) == text) return dtype;
+  }
+  for (const Name& n : other_names)
+    if (n.name == text) return n.dtype;
   return DType::invalid;
 }
 
@@ -106,10 +113,7 @@ DType dtype_of(nb::handle object, const char* name) {
   }
   const DType dtype = dtype_named(text);
   if (dtype == DType::invalid)
-    refuse_argument(
-        "{}: expected f32, f16, bf16, f8_e4m3, f8_e5m2, i8, q8_0, q4_0, q4_1, q5_0, q5_1 or "
-        "iq4_nl, got {}",
-        name, text);
+    refuse_argument("{}: expected {}, got {}", name, names_of_planes(), text);
   return dtype;
 }
 

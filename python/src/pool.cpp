@@ -4,6 +4,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -19,11 +21,15 @@ namespace folio::python {
 namespace {
 
 Eviction eviction_of(const std::string& text) {
-  if (text == "lru") return Eviction::lru;
-  if (text == "s3_fifo") return Eviction::s3_fifo;
-  if (text == "lfu") return Eviction::lfu;
-  if (text == "cost") return Eviction::cost;
-  refuse_argument("eviction: expected \"lru\", \"s3_fifo\", \"lfu\" or \"cost\", got \"{}\"", text);
+  const auto& names = pool::eviction_names;
+  const auto found = std::find(std::begin(names), std::end(names), text);
+  if (found != std::end(names)) return static_cast<Eviction>(found - std::begin(names));
+  std::string expected;
+  for (size_t i = 0; i < std::size(names); ++i) {
+    expected += i == 0 ? "\"" : i + 1 == std::size(names) ? " or \"" : ", \"";
+    expected.append(names[i]) += '"';
+  }
+  refuse_argument("eviction: expected {}, got \"{}\"", expected, text);
 }
 
 void make_pool(Pool* self, uint32_t num_pages, int32_t page_size, uint32_t max_sequences,

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "attention/append_checks.h"
+#include "attention/check_append.h"
 #include "attention/positions.h"
 #include "attention/row_conversions.h"
 #include "attention/row_ranges.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/attention/append_async.cpp: append and rotate on a device's stream: check what the host
 /// knows, then launch.
-#include "attention/append_checks.h"
+#include "attention/check_append.h"
 #include "attention/streams.h"
 #include "cache/check_tensor.h"
 #include "cuda/append/launch.h"

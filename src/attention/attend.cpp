@@ -6,9 +6,9 @@
 #include <atomic>
 #include <thread>
 
+#include "attention/check.h"
 #include "attention/internals.h"
 #include "attention/plan_memory.h"
-#include "attention/validate.h"
 #include "cache/check_tensor.h"
 #include "core/checked.h"
 #include "core/run_on.h"

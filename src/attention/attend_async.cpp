@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/attention/attend_async.cpp: the border of attention on a device: check what the host knows,
 /// then launch on the caller's stream.
+#include "attention/check.h"
 #include "attention/device.h"
 #include "attention/internals.h"
-#include "attention/validate.h"
 #include "cache/check_alignment.h"
 #include "cache/check_tensor.h"
 #include "cuda/attention/planes.h"

@@ -4,9 +4,9 @@
 /// A plan is a list of tasks whose numbers are used as they are, so it must meet the limits, the
 /// problem and the kernel that it was cut for. Its header holds those; the generation tells the
 /// plan that the memory holds from those that it held before. Nothing here reads a list.
+#include "attention/check.h"
 #include "attention/internals.h"
 #include "attention/plan_memory.h"
-#include "attention/validate.h"
 #include "cache/check_tensor.h"
 
 namespace folio::inline v1 {

@@ -110,6 +110,7 @@ constexpr WidenRow widen_row_of(DType dtype) {
 
 /// `dtype` is a plane dtype.
 constexpr NarrowRow narrow_row_of(DType dtype) {
+  static_assert(detail::num_plane_dtypes == 6);
   switch (dtype) {
     case DType::bf16: return detail::narrow_row<bf16>;
     case DType::f16: return detail::narrow_row<f16>;

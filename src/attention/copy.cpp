@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "attention/copy_checks.h"
+#include "attention/check_copy.h"
 #include "attention/copy_pair.h"
 #include "attention/row_conversions.h"
 #include "attention/row_ranges.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/attention/copy_async.cpp: copies on a device's stream: check what the host knows, then
 /// launch for as many planes at a time as a kernel's argument holds.
-#include "attention/copy_checks.h"
+#include "attention/check_copy.h"
 #include "attention/copy_pair.h"
 #include "attention/streams.h"
 #include "cache/check_tensor.h"

@@ -3,11 +3,11 @@
 /// limits need.
 #include <algorithm>
 
+#include "attention/check.h"
 #include "attention/device.h"
 #include "attention/internals.h"
 #include "attention/kernel_list.h"
 #include "attention/plan_memory.h"
-#include "attention/validate.h"
 #include "core/checked.h"
 #include "core/environment.h"
 #include "cpu/features.h"

@@ -6,9 +6,9 @@
 #include <atomic>
 #include <new>
 
+#include "attention/check.h"
 #include "attention/internals.h"
 #include "attention/plan_memory.h"
-#include "attention/validate.h"
 #include "cache/check_tensor.h"
 #include "kernel/sequence.h"
 

@@ -9,8 +9,8 @@
 #define XXH_INLINE_ALL  // NOLINT(readability-identifier-naming): the library's name
 #include <xxhash.h>
 
+#include "attention/check.h"
 #include "attention/internals.h"
-#include "attention/validate.h"
 #include "kernel/sequence.h"
 
 namespace folio::inline v1 {

@@ -2,7 +2,7 @@
 /// src/attention/rotate.cpp: check, then one task per range of tokens.
 #include "folio/attention/rotate.h"
 
-#include "attention/append_checks.h"
+#include "attention/check_append.h"
 #include "attention/positions.h"
 #include "attention/row_conversions.h"
 #include "attention/row_ranges.h"

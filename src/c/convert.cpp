@@ -38,9 +38,10 @@ Status convert_scales(const char* function, const folio_scale_view* from, ScaleV
 
 }  // namespace
 
+static_assert(FOLIO_IQ4_NL + 1 == detail::num_dtypes, "folio/c/base.h has a name for each dtype");
+
 DType dtype_of(int32_t value) noexcept {
-  return value >= 0 && value <= static_cast<int32_t>(DType::iq4_nl) ? static_cast<DType>(value)
-                                                                    : DType::invalid;
+  return value >= 0 && value < detail::num_dtypes ? static_cast<DType>(value) : DType::invalid;
 }
 
 folio_code report(const Status& status, folio_message* message) noexcept {

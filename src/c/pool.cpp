@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/c/pool.cpp: the page pool through the C interface.
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -15,7 +16,8 @@ static_assert(sizeof(folio_page_copy) == sizeof(PageCopy) &&
 static_assert(FOLIO_LRU == static_cast<int>(Eviction::lru) &&
               FOLIO_S3_FIFO == static_cast<int>(Eviction::s3_fifo) &&
               FOLIO_LFU == static_cast<int>(Eviction::lfu) &&
-              FOLIO_COST == static_cast<int>(Eviction::cost));
+              FOLIO_COST == static_cast<int>(Eviction::cost) &&
+              std::size(pool::eviction_names) == FOLIO_COST + 1);
 
 Status admit(folio_pool* pool, const int32_t* prompt, int64_t num_tokens,
              const folio_sequence_options* options, folio_sequence* sequence,

@@ -114,7 +114,7 @@ Status check_view(const char* function, const char* plane, const PagedKVView& vi
     return fail(Errc::invalid_argument, "{}: {}.data is null, expected the plane's memory",
                 function, plane);
   const bool is_taken = types == PlaneTypes::with_blocks && detail::is_block(view.dtype);
-  if (!is_taken && !is_plane_dtype(view.dtype))
+  if (!is_taken && !detail::is_plane_dtype(view.dtype))
     return fail(Errc::invalid_argument,
                 types == PlaneTypes::with_blocks
                     ? "{}: {} has dtype {}, expected f32, bf16, f16, f8_e4m3, f8_e5m2, i8 or a "

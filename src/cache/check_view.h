@@ -16,12 +16,7 @@
 
 namespace folio::inline v1 {
 
-/// The types of elements that planes store: f32, bf16, f16, f8_e4m3, f8_e5m2, i8. Blocks are for
-/// those who say so.
-constexpr bool is_plane_dtype(DType dtype) {
-  return detail::is_supported(dtype) && dtype != DType::f8_e8m0;
-}
-/// Whether a function takes planes of blocks too.
+/// Whether a function takes planes of blocks beside those of elements.
 enum class PlaneTypes : uint8_t { elements, with_blocks };
 
 /// Elements of one head that have a scale of their own.

@@ -34,7 +34,7 @@ Status check_shape(const char* function, const KVShape& shape) {
     return fail(Errc::invalid_argument, "{}: shape.{} is {}, expected at least 1", function,
                 extent.name, extent.value);
   }
-  if (!is_plane_dtype(shape.dtype) && !detail::is_block(shape.dtype)) {
+  if (!detail::is_plane_dtype(shape.dtype) && !detail::is_block(shape.dtype)) {
     return fail(Errc::invalid_argument,
                 "{}: shape.dtype is {}, expected f32, bf16, f16, f8_e4m3, f8_e5m2, i8 or a block "
                 "format",

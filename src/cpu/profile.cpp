@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/profile.cpp: the profiles. Figures behind them: docs/lab/.
+/// src/cpu/profile.cpp: the profiles. Figures behind them: docs/records.
 #include "cpu/profile.h"
 
 namespace folio::inline v1 {

@@ -236,7 +236,7 @@ Sentence explain(std::string_view kernel, const Support& support,
     writer.put("; ");
     writer.put(kernel);
     writer.put(" supports ");
-    writer.put_list(type.supported, static_cast<int>(DType::iq4_nl) + 1);
+    writer.put_list(type.supported, detail::num_dtypes);
   }
   return sentence;
 }

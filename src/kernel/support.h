@@ -70,10 +70,17 @@ struct Support {
   int32_t plane_alignment = 1;
 };
 
+constexpr DTypes types_of(detail::DTypeFamily family) {
+  DTypes types;
+  for (int i = 0; i < detail::num_dtypes; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (detail::row_of(dtype).family == family) types |= dtype;
+  }
+  return types;
+}
 /// Of 32 elements beside their scale.
-inline constexpr DTypes block_types = {DType::q8_0, DType::q4_0, DType::q4_1,
-                                       DType::q5_0, DType::q5_1, DType::iq4_nl};
-inline constexpr DTypes activation_types = {DType::f32, DType::bf16, DType::f16};
+inline constexpr DTypes block_types = types_of(detail::DTypeFamily::block);
+inline constexpr DTypes activation_types = types_of(detail::DTypeFamily::activation);
 
 /// What a resolved problem needs.
 [[nodiscard]] Features features_of(const AttentionProblem& problem) noexcept;

@@ -6,15 +6,14 @@
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 using pool::Group;
-using pool::GroupList;
 using pool::GroupPage;
+using pool::PageList;
 using pool::PageUse;
 using pool::SequenceRecord;
 
-namespace pool {
 namespace {
 
 constexpr int64_t max_page_bytes = int64_t{1} << 40;
@@ -114,8 +113,6 @@ uint32_t leading_pages_of(const PoolOptions& o) noexcept {
   return layout.num_slabs * layout.pages_per_slab[0];
 }
 
-}  // namespace pool
-
 namespace {
 
 Status broken(const char* what, uint32_t group, int64_t which) {
@@ -123,9 +120,9 @@ Status broken(const char* what, uint32_t group, int64_t which) {
 }
 
 PageUse use_of(const GroupPage& page) {
-  if (page.holds != 0 || page.steps != 0) return PageUse::used;
-  if (is_cached(page.list)) return pool::use_of_cached(page.list, page.level);
-  return page.list == GroupList::free ? PageUse::free : PageUse::outside;
+  if (page.is_held() || page.steps != 0) return PageUse::used;
+  if (is_cached(page.list)) return pool::use_in(page.list);
+  return page.list == PageList::free ? PageUse::free : PageUse::outside;
 }
 
 }  // namespace
@@ -133,126 +130,103 @@ PageUse use_of(const GroupPage& page) {
 Status PagePool::State::check_groups() const noexcept {
   if (const char* const fault = groups.slabs.fault(); fault != nullptr)
     return fail(Errc::internal, "PagePool::check_invariants: {}", fault);
-  for (uint32_t page = 0; page < options.num_pages && groups.slabs.has(0); ++page) {
+  for (uint32_t page = 0; page < options.num_pages && groups.slabs.has(number); ++page) {
     const pool::PageRecord& r = records[page];
     const bool evictable = pool::is_evictable(r.list);  // then `steps` is `ahead`
-    const bool used = r.references != 0 || r.copies != 0 || (!evictable && r.steps != 0);
-    const PageUse use = used                             ? PageUse::used
-                        : pool::is_cached(r.list)        ? pool::use_at_level(r.level)
-                        : r.list == pool::PageList::free ? PageUse::free
-                                                         : PageUse::outside;
-    if (use != groups.slabs.use_of(0, page)) return broken("the slab misjudges page", 0, page);
+    const bool used = r.is_held() || (!evictable && r.steps != 0);
+    const PageUse use = used                       ? PageUse::used
+                        : pool::is_cached(r.list)  ? pool::use_at_level(r.level)
+                        : r.list == PageList::free ? PageUse::free
+                                                   : PageUse::outside;
+    if (use != groups.slabs.use_of(number, page))
+      return broken("the slab misjudges page", number, page);
   }
   for (uint32_t g = 0; g < pool::max_groups; ++g) {
     if (groups.needs[g] != 0 && groups.slabs.has(g))
       return broken("needs pages:", g, groups.needs[g]);
   }
-  for (uint32_t g = 1; g < groups.count(); ++g) {
-    const size_t scratch = size_t{groups[g].num_pages} * sizeof(uint32_t);
+  for (const Group& group : groups.companions()) {
+    const size_t scratch = size_t{group.num_pages} * sizeof(uint32_t);
     auto* const holds =
         static_cast<uint32_t*>(options.allocate(options.context, scratch, Carver::alignment));
     if (holds == nullptr)
       return fail(Errc::out_of_memory, "PagePool::check_invariants: {} bytes are not to be had",
                   scratch);
     std::memset(holds, 0, scratch);
-    Status s = check_group(g, holds);
+    Status s = check_group(group, holds);
     options.deallocate(options.context, holds, scratch);
     if (!s.is_ok()) return s;
   }
   return {};
 }
 
-Status PagePool::State::check_group(uint32_t group, uint32_t* holds) const noexcept {
-  const Group& g = groups[group];
+Status PagePool::State::check_group(const Group& group, uint32_t* holds) const noexcept {
+  const uint32_t g = group.number;
   for (uint32_t i = 0; i < options.max_sequences; ++i) {
     if (Status s = check_group_row(sequences[i], group, holds); !s.is_ok()) return s;
   }
-  uint32_t waiting = 0, companions = 0, pinned = 0;
-  const std::span<const PageCopy> pending = g.copies.pending();
+  uint32_t waiting = 0, companions = 0;
+  const std::span<const PageCopy> pending = group.copies.pending();
   for (uint32_t i = 0; i < pending.size(); ++i) {
     ++holds[pending[i].from];
-    const GroupPage& to = g.pages[pending[i].to];
-    if (to.pending_copy != i || to.holds != 1) return broken("nobody waits for copy", group, i);
-    if (g.pages[pending[i].from].pending_copy != pool::no_page)
-      return broken("source is not complete of copy", group, i);
+    const GroupPage& to = group.records[pending[i].to];
+    if (to.pending_copy != i || to.holds != 1) return broken("nobody waits for copy", g, i);
+    if (group.records[pending[i].from].waits_for_copy())
+      return broken("source is not complete of copy", g, i);
   }
-  for (const PageCopy& copy : g.copies.running()) {
+  for (const PageCopy& copy : group.copies.running()) {
     ++holds[copy.from];
     ++holds[copy.to];
   }
   io_pins.visit([&](const pool::IoPins::Place& place) {
-    if (place.group == group) ++holds[place.page];
+    if (place.group == g) ++holds[place.page];
   });
-  uint32_t listed[pool::num_group_lists] = {};
-  for (uint32_t page = 0; page < g.num_pages; ++page) {
-    const GroupPage& p = g.pages[page];
-    if (p.holds != holds[page]) return broken("miscounted holds of page", group, page);
-    if (p.list != GroupList::none) ++listed[static_cast<size_t>(p.list)];
-    waiting += p.pending_copy != pool::no_page ? 1 : 0;
+  for (uint32_t page = 0; page < group.num_pages; ++page) {
+    const GroupPage& p = group.records[page];
+    if (p.holds != holds[page]) return broken("miscounted holds of page", g, page);
+    waiting += p.waits_for_copy() ? 1 : 0;
     companions += p.leading != pool::no_page ? 1 : 0;
-    if ((p.steps & ~unfinished) != 0) return broken("a finished step holds page", group, page);
-    if ((p.steps != 0) != (p.list == GroupList::leaving) ||
-        use_of(p) != groups.slabs.use_of(group, page))
-      return broken("wrong list for page", group, page);
-    const bool held = p.holds != 0 || p.steps != 0;
+    if ((p.steps & ~unfinished) != 0) return broken("a finished step holds page", g, page);
+    if ((p.steps != 0) != (p.list == PageList::leaving) ||
+        use_of(p) != groups.slabs.use_of(g, page))
+      return broken("wrong list for page", g, page);
+    const bool held = p.is_held() || p.steps != 0;
     if (!held && (p.leading != pool::no_page) != pool::is_cached(p.list))
-      return broken("cached without a leading page, or the reverse: page", group, page);
+      return broken("cached without a leading page, or the reverse: page", g, page);
     if (p.leading == pool::no_page) continue;
     const pool::PageRecord& leading = records[p.leading];
-    if (groups.companion(p.leading, group) != page || (leading.content == 0 && !leading.is_tail))
-      return broken("its leading page does not know page", group, page);
-    if ((p.list == GroupList::cached && p.level != leading.level) ||
-        (p.list == GroupList::behind && leading.level != pool::policy_level))
-      return broken("its leading page has another level than page", group, page);
-    pinned += p.list == GroupList::cached && p.level == pool::pinned_level ? 1 : 0;
+    if (group.companion(p.leading) != page || (leading.content == 0 && !leading.is_tail))
+      return broken("its leading page does not know page", g, page);
+    if (pool::is_cached(p.list) && pool::level_of(p.list) != leading.level)
+      return broken("its leading page has another level than page", g, page);
   }
   for (uint32_t page = 0; page < options.num_pages; ++page)
-    companions -= groups.companion(page, group) != pool::no_page ? 1 : 0;
-  if (companions != 0) return broken("companions that do not know it:", group, companions);
-  if (pinned != g.pinned) return broken("miscounted pinned pages:", group, pinned);
-  if (waiting != pending.size()) return broken("pages that wait:", group, waiting);
-  for (uint32_t l = 0; l < pool::num_group_lists; ++l) {
-    uint32_t count = 0;
-    Status s = check_group_list(group, g.ends[l], &count);
-    const bool has_levels = l == static_cast<uint32_t>(GroupList::cached) && g.levels != nullptr;
-    for (uint32_t level = 0; has_levels && level < pool::num_levels && s.is_ok(); ++level)
-      s = check_group_list(group, g.levels[level], &count);
-    if (!s.is_ok()) return s;
-    if (count != g.counts[l] || count != listed[l]) return broken("miscounted list", group, l);
-  }
-  return {};
+    companions -= group.companion(page) != pool::no_page ? 1 : 0;
+  if (companions != 0) return broken("companions that do not know it:", g, companions);
+  if (waiting != pending.size()) return broken("pages that wait:", g, waiting);
+  uint32_t faulty = pool::no_page;
+  const char* const fault = group.lists.fault(group.num_pages, &faulty);
+  return fault == nullptr ? Status() : broken(fault, g, faulty);
 }
 
-Status PagePool::State::check_group_list(uint32_t group, const pool::ListEnds& ends,
-                                         uint32_t* count) const noexcept {
-  const Group& g = groups[group];
-  uint32_t previous = pool::no_page;
-  for (uint32_t page = ends.front; page != pool::no_page; page = g.pages[page].next) {
-    if (g.pages[page].previous != previous || ++*count > g.num_pages)
-      return broken("list is broken at page", group, page);
-    previous = page;
-  }
-  return previous == ends.back ? Status() : broken("list ends behind page", group, previous);
-}
-
-Status PagePool::State::check_group_row(const SequenceRecord& s, uint32_t group,
+Status PagePool::State::check_group_row(const SequenceRecord& s, const Group& group,
                                         uint32_t* holds) const noexcept {
-  const Group& g = groups[group];
   const uint32_t i = index_of(s);
-  const pool::GroupRow& r = g.rows[i];
-  if (r.end != (s.alive ? groups.pages_for(group, s.room) : 0) || r.begin > r.end)
-    return broken("begin or end of the row of sequence", group, i);
-  if (s.alive && r.begin > groups.first_needed(group, s.length))
-    return broken("pages are missing in sequence", group, i);
-  for (int64_t p = 0; p < g.row_stride; ++p) {
-    const uint32_t page = groups.row(group, i)[p];
-    const bool kept = p < r.end && (p < g.sink_pages || p >= r.begin);
-    if (kept != (page != g.num_pages)) return broken("a wrong entry in the row of", group, i);
+  const pool::GroupRow& r = group.rows[i];
+  if (r.end != (s.alive ? group.pages_for(s.room) : 0) || r.begin > r.end)
+    return broken("begin or end of the row of sequence", group.number, i);
+  if (s.alive && r.begin > group.first_needed(s.length))
+    return broken("pages are missing in sequence", group.number, i);
+  for (int64_t p = 0; p < group.row_stride; ++p) {
+    const uint32_t page = group.row_of(i)[p];
+    const bool kept = p < r.end && (p < group.sink_pages || p >= r.begin);
+    if (kept != (page != group.num_pages))
+      return broken("a wrong entry in the row of", group.number, i);
     if (!kept) continue;
-    if (page > g.num_pages) return broken("page id out of range in sequence", group, i);
+    if (page > group.num_pages) return broken("page id out of range in sequence", group.number, i);
     ++holds[page];
   }
   return {};
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

@@ -6,7 +6,7 @@
 
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 using pool::PageList;
 using pool::PageRecord;
@@ -39,13 +39,13 @@ Status PagePool::check_invariants() const noexcept {
   if (references == nullptr)
     return fail(Errc::out_of_memory, "PagePool::check_invariants: {} bytes are not to be had",
                 bytes);
-  uint32_t* const copies = references + num_pages;
+  uint32_t* const pins = references + num_pages;
   std::memset(references, 0, bytes);
   Status s = state.check_sequences(references);
-  if (s.is_ok()) s = state.check_steps_and_copies(copies);
-  if (s.is_ok()) s = state.check_pages(references, copies);
+  if (s.is_ok()) s = state.check_steps_and_copies(pins);
+  if (s.is_ok()) s = state.check_pages(references, pins);
   if (s.is_ok()) s = state.check_lists();
-  if (s.is_ok() && state.groups.active()) s = state.check_groups();
+  if (s.is_ok()) s = state.check_groups();
   state.options.deallocate(state.options.context, references, bytes);
   return s;
 }
@@ -70,8 +70,7 @@ Status PagePool::State::check_sequences(uint32_t* references) const noexcept {
     opened -= items.namespaces()[i].users;
   if (opened != 0) return broken("users of items are not those of sequences:", opened);
   if (users != alive) return broken("users of namespaces are not the living sequences:", users);
-  if (alive != counters.sequences)
-    return broken("miscounted living sequences:", counters.sequences);
+  if (alive != num_alive) return broken("miscounted living sequences:", num_alive);
   for (uint32_t i = free_sequence; i != pool::no_sequence; i = sequences[i].next_free) {
     if (sequences[i].alive || ++unused > options.max_sequences)
       return broken("list of free sequences is broken at", i);
@@ -116,7 +115,7 @@ Status PagePool::State::check_row(const SequenceRecord& s, uint32_t* references)
   return {};
 }
 
-Status PagePool::State::check_steps_and_copies(uint32_t* copies) const noexcept {
+Status PagePool::State::check_steps_and_copies(uint32_t* pins) const noexcept {
   for (int slot = 0; slot < max_unfinished_steps; ++slot) {
     if ((tickets[slot] != 0) != ((unfinished >> slot & 1) != 0))
       return broken("ticket and step differ in slot", slot);
@@ -124,11 +123,11 @@ Status PagePool::State::check_steps_and_copies(uint32_t* copies) const noexcept 
   for (uint32_t i = 0; i < options.max_sequences; ++i) {
     if (sequences[i].last_step > last_ticket) return broken("a step to come holds sequence", i);
   }
-  const std::span<const PageCopy> pending = page_copies.pending();
+  const std::span<const PageCopy> pending = copies.pending();
   if (pending.size() > options.max_sequences)
     return broken("pending copies:", static_cast<int64_t>(pending.size()));
   for (uint32_t i = 0; i < pending.size(); ++i) {
-    ++copies[pending[i].from];
+    ++pins[pending[i].from];
     const PageRecord& to = records[pending[i].to];
     if (!to.awaits_copy || to.references != 1 || to.content != 0)
       return broken("nobody waits for pending copy", i);
@@ -136,33 +135,33 @@ Status PagePool::State::check_steps_and_copies(uint32_t* copies) const noexcept 
     if (records[pending[i].from].awaits_copy)
       return broken("source is not complete of pending copy", i);
   }
-  for (const PageCopy& copy : page_copies.running()) {
-    ++copies[copy.from];
-    ++copies[copy.to];
+  for (const PageCopy& copy : copies.running()) {
+    ++pins[copy.from];
+    ++pins[copy.to];
   }
   uint32_t filling = 0;
   io_pins.visit([&](const pool::IoPins::Place& place) {
-    if (place.group == 0) ++copies[place.page];
+    if (place.group == number) ++pins[place.page];
     filling += place.fills && records[place.page].filling ? 1 : 0;
   });
   return filling == io_pins.filling() ? Status() : broken("transfers that fill:", filling);
 }
 
 Status PagePool::State::check_pages(const uint32_t* references,
-                                    const uint32_t* copies) const noexcept {
+                                    const uint32_t* pins) const noexcept {
   uint32_t waiting = 0, of_sequences = 0, filling = 0;
   for (uint32_t page = 0; page < options.num_pages; ++page) {
     const PageRecord& record = records[page];
     if (record.references != references[page])
       return broken("references are not the table's entries for page", page);
-    if (record.copies != copies[page]) return broken("copies are miscounted for page", page);
+    if (record.copies != pins[page]) return broken("copies are miscounted for page", page);
     if (!pool::is_evictable(record.list) && (record.steps & ~unfinished) != 0)
       return broken("a finished step holds page", page);
     waiting += record.awaits_copy ? 1 : 0;
     filling += record.filling ? 1 : 0;
     of_sequences += record.references != 0 ? 1 : 0;
-    const bool is_outside = groups.active() && groups.slabs.has(0) &&
-                            groups.slabs.use_of(0, page) == pool::PageUse::outside;
+    const bool is_outside =
+        groups.slabs.has(number) && groups.slabs.use_of(number, page) == pool::PageUse::outside;
     if (is_outside ? record.list != PageList::none || record.content != 0 : !in_its_list(record))
       return broken("wrong list for page", page);
     if (record.content == 0 && record.findable)
@@ -175,8 +174,8 @@ Status PagePool::State::check_pages(const uint32_t* references,
   if (of_sequences != pages_of_sequences)
     return broken("miscounted pages of sequences:", pages_of_sequences);
   if (filling != io_pins.filling()) return broken("pages that transfers fill:", filling);
-  return waiting == page_copies.pending().size() ? Status()
-                                                 : broken("pages that wait for a copy:", waiting);
+  return waiting == copies.pending().size() ? Status()
+                                            : broken("pages that wait for a copy:", waiting);
 }
 
 Status PagePool::State::check_content(uint32_t page) const noexcept {
@@ -203,31 +202,32 @@ Status PagePool::State::check_content(uint32_t page) const noexcept {
   return findable == 1 ? Status() : broken("not exactly one findable twin of page", page);
 }
 
-Status PagePool::State::check_lists() const noexcept {
-  uint32_t evictable = 0, in_queues = 0;
-  const int levels = retention == nullptr ? 0 : pool::num_levels - 1;
-  for (int l = static_cast<int>(PageList::free); l < static_cast<int>(pool::first_level) + levels;
-       ++l) {
-    const auto list = static_cast<PageList>(l);
-    uint32_t count = 0, previous = pool::no_page;
-    for (uint32_t page = lists.front(list); page != pool::no_page; page = records[page].next) {
-      const PageRecord& record = records[page];
-      if (record.list != list || record.previous != previous || ++count > options.num_pages)
-        return broken("list is broken at page", page);
-      previous = page;
-      if (pool::is_evictable(list) && record.ahead >= options.num_pages)
-        return broken("advice names no page at page", page);
-    }
-    if (count != lists.count(list)) return broken("miscounted list", l);
-    if (pool::is_evictable(list)) evictable += count;
-    if (pool::is_queue(list)) in_queues += count;
+Status PagePool::State::check_head(uint32_t page) const noexcept {
+  const PageRecord& record = records[page];
+  if (record.is_tail) {
+    const auto fill = static_cast<int32_t>(record.fill);
+    if (!heads.is_on() || record.content != 0 || record.references != 0 || record.awaits_copy ||
+        fill < options.min_partial_tokens || fill >= options.page_size)
+      return broken("a tail that cannot be: page", page);
+    if (record.hash != heads.hash(record.parent, tokens_of(page)))
+      return broken("hash is not of the head of tail", page);
   }
-  if (evictable != lists.count_evictable()) return broken("miscounted cached pages:", evictable);
-  if (in_queues != lists.count_in_queues()) return broken("miscounted pages in queues:", in_queues);
+  if (!heads.is_on()) return {};
+  if ((record.findable || record.is_tail) && !heads.holds(page))
+    return broken("its head does not lead to page", page);
+  if (!record.findable && !record.is_tail && record.first_child)
+    return broken("a first child that is not findable: page", page);
+  return {};
+}
+
+Status PagePool::State::check_lists() const noexcept {
+  uint32_t which = 0;
+  if (const char* const what = lists.fault(options.num_pages, &which); what != nullptr)
+    return broken(what, which);
   const char* fault = eviction->fault();
   if (fault == nullptr && retention != nullptr) fault = retention->fault(options.num_pages);
   return fault == nullptr ? Status()
                           : fail(Errc::internal, "PagePool::check_invariants: {}", fault);
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

@@ -2,12 +2,12 @@
 /// pool/checks.cpp: the sentences of a pool's refusals.
 #include "pool/checks.h"
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
+#include <string>
 
-#include "pool/pool_state.h"
-
-namespace folio::inline v1 {
-namespace pool {
+namespace folio::inline v1::pool {
 namespace {
 
 constexpr uint32_t max_count = std::numeric_limits<int32_t>::max();
@@ -56,6 +56,16 @@ Status check_partial_tokens(const PoolOptions& o) {
               o.min_partial_tokens);
 }
 
+Status check_eviction(Eviction eviction) {
+  constexpr size_t count = std::size(eviction_names);
+  if (static_cast<size_t>(eviction) < count) return {};
+  std::string names(eviction_names[0]);
+  for (size_t i = 1; i < count; ++i)
+    names.append(i + 1 == count ? " or " : ", ").append(eviction_names[i]);
+  return fail(Errc::invalid_argument, "PagePool::create: eviction is {}, expected {} (0 .. {})",
+              static_cast<int>(eviction), names, count - 1);
+}
+
 Status check_max_spans(const PoolOptions& o) {
   const int64_t most = max_count / 2 / int64_t{o.max_sequences};
   if (o.max_spans != 0 && (o.max_spans > most || !o.prefix_reuse)) {
@@ -81,11 +91,7 @@ Status check_options(const PoolOptions& o) noexcept {
   if (Status s = count_in_range("max_pages_per_sequence", o.max_pages_per_sequence, 0); !s.is_ok())
     return s;
   if (Status s = count_in_range("max_namespaces", o.max_namespaces, 0); !s.is_ok()) return s;
-  if (o.eviction > Eviction::cost) {
-    return fail(Errc::invalid_argument,
-                "PagePool::create: eviction is {}, expected lru, s3_fifo, lfu or cost (0 .. {})",
-                static_cast<int>(o.eviction), static_cast<int>(Eviction::cost));
-  }
+  if (Status s = check_eviction(o.eviction); !s.is_ok()) return s;
   const uint32_t num_pages = o.num_pages == 0 ? leading_pages_of(o) : o.num_pages;
   if (o.watermark_pages > num_pages) {
     return fail(Errc::invalid_argument,
@@ -159,11 +165,11 @@ Status check_spans(std::span<const TokenId> prompt, const SequenceOptions& optio
   return {};
 }
 
-Status check_group(const char* call, uint32_t group, const Groups* groups) noexcept {
-  if (group == 0 || (groups != nullptr && group < groups->count())) return {};
-  if (groups != nullptr && groups->count() > 1)
+Status check_group(const char* call, uint32_t group, uint32_t num_groups) noexcept {
+  if (group < std::max(num_groups, 1U)) return {};
+  if (num_groups > 1)
     return fail(Errc::invalid_argument, "PagePool::{}: group is {}, expected 0 .. {}", call, group,
-                groups->count() - 1);
+                num_groups - 1);
   return fail(Errc::invalid_argument,
               "PagePool::{}: group is {}, expected 0 (the pool has one group)", call, group);
 }
@@ -208,30 +214,4 @@ Status no_sequence_left(const char* call, uint32_t max_sequences) noexcept {
               max_sequences, max_sequences);
 }
 
-}  // namespace pool
-
-Status PagePool::State::refused(const State* state, const char* call) noexcept {
-  if (state == nullptr) return pool::moved_from(call);
-  return fail(Errc::busy,
-              "PagePool::{}: the pool is calling a function of its options, expected no call that "
-              "changes it from there",
-              call);
-}
-
-Status PagePool::State::refused(const State* state, const char* call, SequenceId id) noexcept {
-  return state == nullptr || is_open(state) ? pool::not_alive(call, id) : refused(state, call);
-}
-
-Status PagePool::State::check_ids(const char* call,
-                                  std::span<const SequenceId> ids) const noexcept {
-  if (ids.data() == nullptr && !ids.empty()) return pool::null_memory(call, "ids", ids.size());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (find(ids[i]) != nullptr) continue;
-    return fail(Errc::invalid_argument,
-                "PagePool::{}: ids[{}] is sequence {} of generation {}, expected one that is alive",
-                call, i, ids[i].index, ids[i].generation);
-  }
-  return {};
-}
-
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

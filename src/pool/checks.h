@@ -7,8 +7,6 @@
 #include <span>
 
 #include "folio/pool/page_pool.h"
-#include "pool/groups.h"
-
 namespace folio::inline v1::pool {
 
 [[nodiscard]] Status check_options(const PoolOptions& options) noexcept;
@@ -23,8 +21,8 @@ namespace folio::inline v1::pool {
 /// `pool`: its own options.
 [[nodiscard]] Status check_retention(const char* call, const SequenceOptions& options,
                                      const PoolOptions& pool) noexcept;
-/// `groups`: null for a pool that is moved from.
-[[nodiscard]] Status check_group(const char* call, uint32_t group, const Groups* groups) noexcept;
+/// `num_groups`: 0 for a pool that is moved from.
+[[nodiscard]] Status check_group(const char* call, uint32_t group, uint32_t num_groups) noexcept;
 /// Groups and arena: check_groups.cpp.
 [[nodiscard]] Status check_group_options(const PoolOptions& options) noexcept;
 /// Leading pages of the arena; 0 without groups.

@@ -4,61 +4,43 @@
 /// The page that a hit is copied from has companions, and each group copies the same tokens from
 /// its own. A state cannot be cut: that of a tail's last token serves a prompt that goes on behind
 /// just this token, and is shared like that of a whole page.
-#include <algorithm>
-#include <utility>
+#include "pool/lookup.h"
 
-#include "pool/pool_state.h"
+namespace folio::inline v1::pool {
 
-namespace folio::inline v1 {
-
-using pool::Group;
-using pool::GroupRow;
-using pool::SequenceRecord;
-
-uint64_t PagePool::State::idle_pages(uint32_t leading) const noexcept {
-  uint64_t idle = groups.slabs.has(0) && is_idle(0, leading) ? 1 : 0;
-  for (uint32_t g = 1; g < groups.count(); ++g) {
-    const uint32_t page = groups.companion(leading, g);
-    if (page != pool::no_page && is_idle(g, page)) ++idle;
-  }
-  return idle;
-}
-
-bool PagePool::State::can_copy_groups(uint32_t page, uint64_t revived,
-                                      GroupNeeds& needs) const noexcept {
-  for (uint32_t g = 0; g < groups.count(); ++g) needs[g] = groups.is_state(g) ? 0 : 1;
+bool Lookup::can_copy_groups(uint32_t page, uint64_t revived, GroupNeeds& needs) const noexcept {
+  needs[number] = 1;
+  for (const Group& group : groups.companions()) needs[group.number] = group.is_state() ? 0 : 1;
   return groups.slabs.can_give(needs, revived + idle_pages(page));
 }
 
-void PagePool::State::copy_companions(const SequenceRecord& s, uint32_t leading,
-                                      int32_t count) noexcept {
+void Lookup::copy_companions(const SequenceRecord& s, uint32_t leading, int32_t count) noexcept {
   const int64_t length = int64_t{s.length} + count;
-  for (uint32_t g = 1; g < groups.count(); ++g)  // all are held before anything is taken
-    groups.hold(g, groups.companion(leading, g));
-  for (uint32_t g = 1; g < groups.count(); ++g) {
-    uint32_t* const row = groups.row(g, index_of(s));
-    GroupRow& r = groups[g].rows[index_of(s)];
-    const uint32_t source = groups.companion(leading, g);
-    if (groups.is_state(g)) {
-      drop_group_pages(s, g, 0, r.end);
-      r.end = groups.pages_for(g, length);
+  for (Group& group : groups.companions())  // all are held before anything is taken
+    group.hold(group.companion(leading));
+  for (Group& group : groups.companions()) {
+    uint32_t* const row = group.row_of(index_of(s));
+    GroupRow& r = group.rows[index_of(s)];
+    const uint32_t source = group.companion(leading);
+    if (group.is_state()) {
+      drop_group_pages(s, group, 0, r.end);
+      r.end = group.pages_for(length);
       row[r.begin = r.end - 1] = source;
       continue;
     }
     uint32_t& last = row[r.end++];
-    last = take_group_page(g);
-    groups.copy(g, source, last, count);
-    groups.drop(g, source, 0);
+    last = take_page(group);
+    group.ask_copy(source, last, count);
+    group.drop(source, 0);
   }
 }
 
-void PagePool::State::keep_group_tail(const SequenceRecord& s, uint32_t tail) noexcept {
-  for (uint32_t g = 1; g < groups.count(); ++g) {
-    const Group& group = groups[g];
-    const uint32_t page = groups.row(g, index_of(s))[(s.length - 1) / group.page_size];
-    const bool is_final = !groups.is_state(g) || has_final_state(s, g);
-    if (is_final && group.pages[page].pending_copy == pool::no_page) groups.attach(tail, g, page);
+void Lookup::keep_group_tail(const SequenceRecord& s, uint32_t tail) noexcept {
+  for (Group& group : groups.companions()) {
+    const uint32_t page = group.row_of(index_of(s))[(s.length - 1) / group.page_size];
+    const bool is_final = !group.is_state() || has_final_state(s, group);
+    if (is_final && !group.records[page].waits_for_copy()) group.attach(tail, page);
   }
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

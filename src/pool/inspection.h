@@ -6,7 +6,7 @@
 
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 struct PoolInspection {
   /// Of a pool that has not been moved from.
@@ -26,22 +26,14 @@ struct PoolInspection {
   }
   /// Of a pool without cached pages; `policy` outlives it.
   static void use_policy(PagePool& pool, pool::EvictionPolicy* policy) noexcept {
-    pool.state_->eviction = policy;
+    pool.state_->use_policy(policy);
   }
   [[nodiscard]] static pool::PageLists* lists(PagePool& pool) noexcept {
     return &pool.state_->lists;
   }
   /// Takes a cached page out of the cache; a companion may have gone already.
   static void evict(PagePool& pool, uint32_t group, uint32_t page) noexcept {
-    PagePool::State& state = *pool.state_;
-    if (group != 0) {
-      if (state.groups[group].pages[page].leading != pool::no_page)
-        state.groups.detach(group, page);
-      return;
-    }
-    state.forget(page);
-    state.lists.unlink(page);
-    state.settle(page);
+    pool.state_->with_group(group, [page](auto& of) { take_out(of, page); });
   }
   [[nodiscard]] static const pool::Groups& groups(const PagePool& pool) noexcept {
     return pool.state_->groups;
@@ -56,6 +48,16 @@ struct PoolInspection {
   [[nodiscard]] static const pool::ItemSpans& items(const PagePool& pool) noexcept {
     return pool.state_->items;
   }
+
+ private:
+  static void take_out(pool::LeadingGroup& group, uint32_t page) noexcept {
+    group.forget(page);
+    group.lists.unlink(page);
+    group.settle(page);
+  }
+  static void take_out(pool::Group& group, uint32_t page) noexcept {
+    if (group.records[page].leading != pool::no_page) group.detach(page);
+  }
 };
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

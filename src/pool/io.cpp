@@ -3,7 +3,7 @@
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 using pool::SequenceRecord;
 
@@ -16,40 +16,15 @@ Status no_such_page(int32_t entry, uint32_t group, uint32_t end) {
               entry, group, end);
 }
 
-}  // namespace
-
-Status PagePool::State::check_fill(const SequenceRecord& s, int32_t entry,
-                                   uint32_t group) const noexcept {
-  if (group != 0) {
-    return fail(Errc::invalid_argument,
-                "PagePool::begin_io: group is {}, expected 0 for a page to fill", group);
-  }
-  if (const int32_t full = s.length / options.page_size; entry < full) {
-    return fail(Errc::invalid_argument,
-                "PagePool::begin_io: entry is {}, expected at least {} for a page to fill (the "
-                "full pages of the sequence)",
-                entry, full);
-  }
-  if (!records[row(s)[entry]].filling) return {};
-  return fail(Errc::busy, "PagePool::begin_io: a transfer fills page {} of the sequence already",
-              entry);
-}
-
-Result<IoPin> PagePool::begin_io(SequenceId id, int32_t entry, uint32_t group,
-                                 IoAccess access) noexcept {
-  SequenceRecord* const s = State::find_open(state_, id);
-  if (s == nullptr) return State::refused(state_, "begin_io", id);
-  State& state = *state_;
-  if (Status known = pool::check_group("begin_io", group, &state.groups); !known.is_ok())
-    return known;
-  const uint32_t end = group == 0 ? s->pages : state.groups[group].rows[state.index_of(*s)].end;
-  if (entry < 0 || static_cast<uint32_t>(entry) >= end) return no_such_page(entry, group, end);
-  const uint32_t num_pages = group == 0 ? state.options.num_pages : state.groups[group].num_pages;
-  const uint32_t* const row =
-      group == 0 ? state.row(*s) : state.groups.row(group, state.index_of(*s));
-  const uint32_t page = row[entry];
-  if (page == num_pages) return no_such_page(entry, group, end);  // behind a window
-  if (state.awaits_copy(group, page)) {
+template <class AnyGroup>
+Result<IoPin> begin(pool::Rows& rows, AnyGroup& group, const SequenceRecord& s, int32_t entry,
+                    IoAccess access) {
+  const uint32_t end = rows.end_of_row(group, s);
+  if (entry < 0 || static_cast<uint32_t>(entry) >= end)
+    return no_such_page(entry, group.number, end);
+  const uint32_t page = group.row_of(rows.index_of(s))[entry];
+  if (page == group.num_pages) return no_such_page(entry, group.number, end);  // behind a window
+  if (group.records[page].waits_for_copy()) {
     return fail(Errc::invalid_argument,
                 "PagePool::begin_io: page {} of the sequence waits for a copy, expected "
                 "take_copies before",
@@ -61,19 +36,32 @@ Result<IoPin> PagePool::begin_io(SequenceId id, int32_t entry, uint32_t group,
                 static_cast<int>(access));
   }
   const bool fills = access == IoAccess::fills;
+  if (fills && !group.has_content) {
+    return fail(Errc::invalid_argument,
+                "PagePool::begin_io: group is {}, expected 0 for a page to fill", group.number);
+  }
   if (fills) {
-    if (Status checked = state.check_fill(*s, entry, group); !checked.is_ok()) return checked;
+    if (Status checked = rows.check_fill(s, entry); !checked.is_ok()) return checked;
   }
-  if (state.io_pins.is_full()) {
+  if (rows.io_pins.is_full()) {
     return fail(Errc::busy, "PagePool::begin_io: {} pages have transfers (max_io_pins)",
-                state.options.max_io_pins);
+                rows.options.max_io_pins);
   }
-  if (group == 0)
-    ++state.records[page].copies;
-  else
-    ++state.groups[group].pages[page].holds;
-  if (fills) state.records[page].filling = true;
-  return state.io_pins.add(group, page, fills);
+  group.pin(page);
+  if (fills) rows.records[page].filling = true;
+  return rows.io_pins.add(group.number, page, fills);
+}
+
+}  // namespace
+
+Result<IoPin> PagePool::begin_io(SequenceId id, int32_t entry, uint32_t group,
+                                 IoAccess access) noexcept {
+  SequenceRecord* const s = State::find_open(state_, id);
+  if (s == nullptr) return State::refused(state_, "begin_io", id);
+  State& state = *state_;
+  if (Status known = pool::check_group("begin_io", group, num_groups()); !known.is_ok())
+    return known;
+  return state.with_group(group, [&](auto& of) { return begin(state, of, *s, entry, access); });
 }
 
 Status PagePool::end_io(IoPin pin) noexcept {
@@ -88,10 +76,7 @@ Status PagePool::end_io(IoPin pin) noexcept {
   const uint32_t group = place->group, page = place->page;
   if (place->fills) state.records[page].filling = false;
   state.io_pins.remove(pin);
-  if (group == 0)
-    state.unhold_copy(page);
-  else
-    state.groups.drop(group, page, 0, state.groups[group].pages[page].keeping);
+  state.with_group(group, [page](auto& of) { of.unpin(page); });
   state.end_call();
   return {};
 }
@@ -104,4 +89,4 @@ Result<uint32_t> PagePool::page_of(IoPin pin) const noexcept {
               pin.index, pin.generation);
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

@@ -2,24 +2,18 @@
 /// pool/match.cpp: what of a prompt can be found.
 #include <algorithm>
 
-#include "pool/checks.h"
-#include "pool/pool_state.h"
+#include "pool/lookup.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
-uint32_t PagePool::State::lookup_limit(size_t prompt_tokens) const noexcept {
-  return static_cast<uint32_t>((prompt_tokens - 1) / static_cast<size_t>(options.page_size));
-}
-
-PagePool::State::Match PagePool::State::match(uint32_t space, const TokenId* prompt,
-                                              std::span<const ContentSpan> spans, uint32_t limit,
-                                              uint32_t* found,
-                                              Match* without_states) const noexcept {
+Lookup::Match Lookup::match(uint32_t space, const TokenId* prompt,
+                            std::span<const ContentSpan> spans, uint32_t limit, uint32_t* found,
+                            Match* without_states) const noexcept {
   if (!groups.active()) return match_leading(space, prompt, spans, limit, found, nullptr);
-  pool::JointHit joint(groups, options.page_size);
+  JointHit joint(groups, options.page_size);
   const Match leading = match_leading(space, prompt, spans, limit, found, &joint);
-  const auto up_to = [&](const pool::JointHit::Reach& reach) {
-    const bool is_cut = reach.next != pool::no_page;
+  const auto up_to = [&](const JointHit::Reach& reach) {
+    const bool is_cut = reach.next != no_page;
     return Match{.pages = reach.pages,
                  .last = reach.last,
                  .content = is_cut ? records[reach.next].parent : leading.content,
@@ -33,10 +27,9 @@ PagePool::State::Match PagePool::State::match(uint32_t space, const TokenId* pro
   return up_to(joint.all());
 }
 
-PagePool::State::Match PagePool::State::match_prompt(uint32_t space,
-                                                     std::span<const TokenId> prompt,
-                                                     std::span<const ContentSpan> spans,
-                                                     uint32_t* found) const noexcept {
+Lookup::Match Lookup::match_prompt(uint32_t space, std::span<const TokenId> prompt,
+                                   std::span<const ContentSpan> spans,
+                                   uint32_t* found) const noexcept {
   Match longer;
   Match match =
       this->match(space, prompt.data(), spans, lookup_limit(prompt.size()), found, &longer);
@@ -50,14 +43,13 @@ PagePool::State::Match PagePool::State::match_prompt(uint32_t space,
   return match;
 }
 
-PagePool::State::Match PagePool::State::match_leading(uint32_t space, const TokenId* prompt,
-                                                      std::span<const ContentSpan> spans,
-                                                      uint32_t limit, uint32_t* found,
-                                                      pool::JointHit* joint) const noexcept {
-  if (!options.prefix_reuse || space == pool::no_namespace) return {};
+Lookup::Match Lookup::match_leading(uint32_t space, const TokenId* prompt,
+                                    std::span<const ContentSpan> spans, uint32_t limit,
+                                    uint32_t* found, JointHit* joint) const noexcept {
+  if (!options.prefix_reuse || space == no_namespace) return {};
   limit = static_cast<uint32_t>(std::min<int64_t>(limit, max_tokens / options.page_size));
   Match all;
-  pool::Before before = beginning(space);
+  Before before = beginning(space);
   for (;;) {
     before = items.find(before, all.pages, spans);
     all.content = before.content;
@@ -74,12 +66,11 @@ PagePool::State::Match PagePool::State::match_leading(uint32_t space, const Toke
   }
 }
 
-PagePool::State::Match PagePool::State::match_run(pool::Before before, const TokenId* prompt,
-                                                  uint32_t limit, uint32_t* found,
-                                                  pool::JointHit* joint) const noexcept {
-  constexpr uint32_t ahead = pool::PrefixIndex::ahead, num_hashes = 4 * ahead;
+Lookup::Match Lookup::match_run(Before before, const TokenId* prompt, uint32_t limit,
+                                uint32_t* found, JointHit* joint) const noexcept {
+  constexpr uint32_t ahead = PrefixIndex::ahead, num_hashes = 4 * ahead;
   auto [parent, hash] = before;
-  uint32_t last = pool::no_page;
+  uint32_t last = no_page;
   uint32_t hashes[num_hashes];
   uint32_t hits = 0, hashed = 0, asked = 0;
   for (; hits < limit; ++hits) {
@@ -97,7 +88,7 @@ PagePool::State::Match PagePool::State::match_run(pool::Before before, const Tok
     }
     const uint32_t page =
         index.find(parent, hashes[hits % num_hashes], prompt + int64_t{hits} * options.page_size);
-    if (page == pool::no_page) break;
+    if (page == no_page) break;
     parent = records[page].content;
     last = page;
     if (found != nullptr) {
@@ -110,16 +101,4 @@ PagePool::State::Match PagePool::State::match_run(pool::Before before, const Tok
   return {.pages = hits, .last = last, .content = parent};
 }
 
-int32_t PagePool::peek(std::span<const TokenId> prompt,
-                       const SequenceOptions& options) const noexcept {
-  if (state_ == nullptr || !pool::check_prompt(prompt, options).is_ok() ||
-      !pool::check_spans(prompt, options, state_->options).is_ok())
-    return 0;
-  const uint32_t space = state_->namespaces.find(options.salt, options.adapter);
-  const State::Match match = state_->match_prompt(space, prompt, options.spans, nullptr);
-  const auto tokens = static_cast<int32_t>(match.pages) * page_size();
-  return state_->heads.is_on() ? tokens + state_->peek_partial(space, match, prompt, options.spans)
-                               : tokens;
-}
-
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

@@ -9,7 +9,7 @@
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 namespace {
 
 Status no_names(const char* call) {
@@ -19,45 +19,6 @@ Status no_names(const char* call) {
 }
 
 }  // namespace
-
-int32_t PagePool::State::end_of_named(const pool::SequenceRecord& s, int32_t end) const noexcept {
-  const uint32_t* const pages = row(s);
-  while (end > 0 && index.name_of(index.findable_twin(pages[end - 1])) == nullptr) --end;
-  return end;
-}
-
-Status PagePool::State::give_name(const pool::SequenceRecord& s, int32_t position,
-                                  const PageName* parent, std::span<const TokenId> full_page,
-                                  PageName& name) noexcept {
-  const pool::Namespace& space = namespaces[s.space];
-  const PageContent content{.parent = parent,
-                            .tokens = full_page,
-                            .spans = items.in_page(index_of(s), position),
-                            .salt = {space.salt, space.salt_bytes},
-                            .adapter = space.adapter};
-  calls_out = true;
-  Status named = options.name.function(options.name.context, content, &name);
-  calls_out = false;
-  return named;
-}
-
-Result<PageName> PagePool::State::name_of(const pool::SequenceRecord& s,
-                                          int32_t position) noexcept {
-  const uint32_t* const pages = row(s);
-  int32_t next = end_of_named(s, position + 1);
-  const PageName* parent =
-      next == 0 ? nullptr : index.name_of(index.findable_twin(pages[next - 1]));
-  for (; next <= position; ++next) {
-    const uint32_t page = index.findable_twin(pages[next]);
-    PageName name;
-    const Status named =
-        give_name(s, next, parent, {tokens_of(page), static_cast<size_t>(options.page_size)}, name);
-    if (!named.is_ok()) return named;
-    index.set_name(page, name);
-    parent = index.name_of(page);
-  }
-  return *parent;
-}
 
 Result<PageName> PagePool::name(SequenceId id, int32_t position) noexcept {
   const pool::SequenceRecord* const s = State::find_open(state_, id);
@@ -120,4 +81,4 @@ Status PagePool::names_of(SequenceId id, int32_t position, std::span<const Token
   return {};
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

@@ -10,11 +10,11 @@
 
 #include "core/carver.h"
 #include "core/random_number.h"
-#include "pool/block.h"
 #include "pool/checks.h"
+#include "pool/pages/block.h"
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 namespace {
 
 PoolOptions with_defaults(PoolOptions o) {
@@ -28,101 +28,6 @@ PoolOptions with_defaults(PoolOptions o) {
 }
 
 }  // namespace
-
-void PagePool::State::place_extras() noexcept {
-  if (options.min_partial_tokens != 0) places.heads = extras.add<pool::HeadIndex::Link>();
-  if (options.max_retention_ms != 0) places.wheel = extras.add<pool::TimingWheel::Entry>();
-  if (options.histograms) places.ages = extras.add<pool::PageTimes>();
-}
-
-void PagePool::State::carve(Carver& carver) noexcept {
-  table = carver.take<uint32_t>(options.max_sequences * row_stride);  // < 2^31 * 2^32
-  records = carver.take<pool::PageRecord>(options.num_pages);
-  tokens = carver.take<TokenId>(int64_t{options.num_pages} * options.page_size);
-  buckets = carver.take<uint32_t>(pool::PrefixIndex::num_buckets(options.num_pages));
-  extras.attach(carver.take<std::byte>(CheckedSize(options.num_pages) * extras.bytes_per_page()));
-  sequences = carver.take<pool::SequenceRecord>(options.max_sequences);
-  page_copies.carve(carver, options.max_sequences);
-  spaces = carver.take<pool::Namespace>(num_spaces());
-  space_buckets = carver.take<uint32_t>(pool::Namespaces::num_buckets(num_spaces()));
-  groups.carve(carver, options);
-  if (options.name.function != nullptr) names = carver.take<PageName>(options.num_pages);
-  if (options.event_capacity != 0) {
-    event_memory.slots = carver.take<pool::EventLog::Ring::Slot>(options.event_capacity);
-    if (options.name.function != nullptr)
-      event_memory.names = carver.take<pool::EventLog::NameRing::Slot>(options.event_capacity);
-  }
-  if (options.readers) stats_slots = carver.take<StatsRing::Slot>(num_stats);
-  if (options.min_partial_tokens != 0)
-    head_buckets = carver.take<uint32_t>(pool::HeadIndex::num_buckets(options.num_pages));
-  if (options.max_spans != 0) {
-    const int64_t given = int64_t{options.max_sequences} * options.max_spans;
-    const int64_t known = pool::ItemSpans::num_namespaces(options);
-    spans_memory = {.spans = carver.take<ContentSpan>(given),
-                    .namespaces = carver.take<uint32_t>(given),
-                    .counts = carver.take<pool::ItemSpans::Count>(options.max_sequences),
-                    .of_page = carver.take<ContentSpan>(pool::ItemSpans::max_in_page(options)),
-                    .entries = carver.take<pool::Namespace>(known),
-                    .buckets = carver.take<uint32_t>(pool::Namespaces::num_buckets(known))};
-  }
-  io_places = carver.take<pool::IoPins::Place>(options.max_io_pins);
-  carve_retention(carver);
-  if (options.eviction != Eviction::s3_fifo) return;
-  ghost_ring = carver.take<pool::Ghosts::Ghost>(options.num_pages);
-  ghost_buckets = carver.take<uint32_t>(pool::Ghosts::num_buckets(options.num_pages));
-}
-
-void PagePool::State::start() noexcept {
-  std::fill_n(table, options.max_sequences * row_stride, options.num_pages);
-  std::uninitialized_default_construct_n(records, options.num_pages);
-  std::uninitialized_default_construct_n(sequences, options.max_sequences);
-  page_copies.start(options.max_sequences);
-  std::uninitialized_default_construct_n(spaces, num_spaces());
-  index.attach(records, tokens, buckets, options.num_pages, options.page_size, options.hash_seed);
-  groups.start(options, records);
-  lists.attach(records, groups.slabs.has(0) ? 0 : options.num_pages, !index.fits_caches());
-  start_policy();
-  start_retention();
-  if (names != nullptr) std::uninitialized_default_construct_n(names, options.num_pages);
-  index.attach_names(names);
-  if (event_memory.slots != nullptr)
-    std::uninitialized_default_construct_n(event_memory.slots, options.event_capacity);
-  if (event_memory.names != nullptr)
-    std::uninitialized_default_construct_n(event_memory.names, options.event_capacity);
-  events.attach(options.on_event, event_memory, options.event_capacity, &calls_out);
-  if (options.histograms) ages.attach(extras.part<pool::PageTimes>(places.ages), options.num_pages);
-  if (stats_slots != nullptr) std::uninitialized_default_construct_n(stats_slots, num_stats);
-  shared_stats.attach(stats_slots, stats_slots == nullptr ? 0 : num_stats);
-  if (events.on()) index.attach_events(&events);
-  if (options.min_partial_tokens != 0) {
-    heads.attach(records, tokens, head_buckets, extras.part<pool::HeadIndex::Link>(places.heads),
-                 options.num_pages, options.page_size, options.min_partial_tokens, &index);
-  }
-  index.attach_retention(retention);
-  namespaces.attach(spaces, space_buckets, static_cast<uint32_t>(num_spaces()), &index);
-  if (options.max_spans != 0) {
-    std::uninitialized_default_construct_n(spans_memory.entries,
-                                           pool::ItemSpans::num_namespaces(options));
-  }
-  items.attach(spans_memory, options, &index);
-  io_pins.attach(io_places, options.max_io_pins);
-  for (uint32_t i = options.max_sequences; i-- > 0;)
-    sequences[i].next_free = std::exchange(free_sequence, i);
-  end_call();
-}
-
-void PagePool::State::start_policy() noexcept {
-  lru.attach(&lists);
-  aged_lfu.attach(records, &lists);
-  aged_cost.attach(records, &lists, options.max_pages_per_sequence);
-  if (options.eviction == Eviction::lfu) eviction = &aged_lfu;
-  if (options.eviction == Eviction::cost) eviction = &aged_cost;
-  if (options.eviction != Eviction::s3_fifo) return;
-  pool::Ghosts ghosts;
-  ghosts.attach(ghost_ring, ghost_buckets, options.num_pages);
-  s3_fifo.attach(records, &lists, ghosts);
-  eviction = &s3_fifo;
-}
 
 Result<int64_t> PagePool::required_bytes(const PoolOptions& options) noexcept {
   if (Status s = pool::check_options(options); !s.is_ok()) return s;
@@ -186,16 +91,14 @@ Result<int32_t> PagePool::length(SequenceId id) const noexcept {
 }
 
 Result<int64_t> PagePool::row_start(SequenceId id, uint32_t group) const noexcept {
-  const pool::Groups* const groups = state_ == nullptr ? nullptr : &state_->groups;
-  if (Status s = pool::check_group("row_start", group, groups); !s.is_ok()) return s;
+  if (Status s = pool::check_group("row_start", group, num_groups()); !s.is_ok()) return s;
   if (state_ == nullptr || state_->find(id) == nullptr) return pool::not_alive("row_start", id);
   return id.index * table(group).row_stride;
 }
 
 Status PagePool::batch_rows(std::span<const SequenceId> ids, std::span<int64_t> rows,
                             uint32_t group) const noexcept {
-  const pool::Groups* const groups = state_ == nullptr ? nullptr : &state_->groups;
-  if (Status s = pool::check_group("batch_rows", group, groups); !s.is_ok()) return s;
+  if (Status s = pool::check_group("batch_rows", group, num_groups()); !s.is_ok()) return s;
   if (rows.size() != ids.size())
     return fail(Errc::invalid_argument,
                 "PagePool::batch_rows: rows has {} elements, expected {} (the number of ids)",
@@ -210,30 +113,20 @@ Status PagePool::batch_rows(std::span<const SequenceId> ids, std::span<int64_t> 
 }
 
 PageTable PagePool::table(uint32_t group) const noexcept {
-  if (state_ == nullptr || (group != 0 && group >= state_->groups.count())) return {};
-  const pool::Groups& groups = state_->groups;
-  if (group != 0) return {.entries = groups[group].table, .row_stride = groups[group].row_stride};
-  return {.entries = state_->table, .row_stride = state_->row_stride};
+  if (group >= num_groups()) return {};
+  return state_->with_group(group, [](const auto& of) {
+    return PageTable{.entries = of.table, .row_stride = of.row_stride};
+  });
 }
 
 Result<GroupFigures> PagePool::group(uint32_t group) const noexcept {
   if (state_ == nullptr) return pool::moved_from("group");
-  const pool::Groups& groups = state_->groups;
-  if (Status s = pool::check_group("group", group, &groups); !s.is_ok()) return s;
-  if (group != 0) return groups.figures(group);
-  const PoolStats stats = this->stats();
-  return GroupFigures{.num_pages = num_pages(),
-                      .page_bytes = groups.slabs.layout().page_bytes[0],
-                      .page_size = page_size(),
-                      .used_pages = stats.used_pages,
-                      .cached_pages = stats.cached_pages,
-                      .free_pages = stats.free_pages,
-                      .evicted_pages = stats.evicted_pages,
-                      .peak_used_pages = stats.peak_used_pages};
+  if (Status s = pool::check_group("group", group, num_groups()); !s.is_ok()) return s;
+  return state_->with_group(group, [](const auto& of) { return of.figures(); });
 }
 
 uint32_t PagePool::num_groups() const noexcept {
-  return state_ == nullptr ? 0 : std::max(state_->groups.count(), 1U);
+  return state_ == nullptr ? 0 : state_->groups.count();
 }
 
 uint32_t PagePool::num_pages() const noexcept {
@@ -253,10 +146,14 @@ uint32_t PagePool::max_io_pins() const noexcept {
 }
 
 PoolStats PagePool::State::stats() const noexcept {
+  const GroupFigures pages = figures();
   PoolStats stats = counters;
-  stats.cached_pages = lists.count_cached();
-  stats.free_pages = int64_t{available()} - lists.count_evictable();
-  stats.used_pages = int64_t{options.num_pages} - stats.cached_pages - stats.free_pages;
+  stats.evicted_pages = pages.evicted_pages;
+  stats.used_pages = pages.used_pages;
+  stats.peak_used_pages = pages.peak_used_pages;
+  stats.cached_pages = pages.cached_pages;
+  stats.free_pages = pages.free_pages;
+  stats.sequences = num_alive;
   stats.pinned_pages = lists.count_pinned();
   stats.unfinished_steps = std::popcount(unfinished);
   return stats;
@@ -277,4 +174,28 @@ PoolStats PagePool::stats() const noexcept {
   return state_ == nullptr ? PoolStats() : state_->stats();
 }
 
-}  // namespace folio::inline v1
+Status PagePool::clear() noexcept {
+  if (!State::is_open(state_)) return State::refused(state_, "clear");
+  State& state = *state_;
+  const int64_t used = state.stats().used_pages;
+  if (used != 0) return fail(Errc::busy, "PagePool::clear: {} pages are used, expected none", used);
+  for (const pool::Group& group : state.groups.companions()) {
+    if (const int64_t held = group.figures().used_pages; held != 0)
+      return fail(Errc::busy, "PagePool::clear: {} pages of group {} are used, expected none", held,
+                  group.number);
+  }
+  state.index.attach_events(nullptr);  // one event tells of all
+  for (uint32_t page = 0; page < state.options.num_pages; ++page) {
+    if (!pool::is_cached(state.records[page].list)) continue;
+    state.lists.unlink(page);
+    state.forget(page);
+    state.lists.push_back(pool::PageList::free, page);
+    state.groups.slabs.set(state.number, page, pool::PageUse::free);
+  }
+  if (state.events.on()) state.index.attach_events(&state.events);
+  state.events.cleared();
+  state.end_call();
+  return {};
+}
+
+}  // namespace folio::inline v1::pool

@@ -7,14 +7,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "pool/pool_state.h"
-#include "pool/shared_word.h"
+#include "pool/lookup.h"
+#include "pool/outside/shared_word.h"
 
-namespace folio::inline v1 {
-
-using pool::PageRecord;
-using pool::SequenceRecord;
-
+namespace folio::inline v1::pool {
 namespace {
 
 int32_t equal_tokens(const TokenId* a, const TokenId* b, int32_t count) {
@@ -23,80 +19,75 @@ int32_t equal_tokens(const TokenId* a, const TokenId* b, int32_t count) {
 
 }  // namespace
 
-PagePool::State::PartialMatch PagePool::State::match_partial(
-    const Match& match, std::span<const TokenId> prompt) const noexcept {
+Lookup::PartialMatch Lookup::match_partial(const Match& match,
+                                           std::span<const TokenId> prompt) const noexcept {
   const int64_t begin = int64_t{match.pages} * options.page_size;
   const int64_t end = std::min(static_cast<int64_t>(prompt.size()) - 1, max_tokens);
   if (match.content == 0 || end - begin < options.min_partial_tokens) return {};
   const TokenId* const wanted = prompt.data() + begin;
   const uint32_t page = heads.find(match.content, match.last, wanted);
-  if (page == pool::no_page) return {};
+  if (page == no_page) return {};
   const auto most = static_cast<int32_t>(std::min<int64_t>(end - begin, fill_of(page)));
   const int32_t count = equal_tokens(tokens_of(page), wanted, most);
   if (!answers_partial(page, count)) return {};
   return {page, count};
 }
 
-int32_t PagePool::State::peek_partial(uint32_t space, const Match& match,
-                                      std::span<const TokenId> prompt,
-                                      std::span<const ContentSpan> spans) const noexcept {
-  if (space == pool::no_namespace) return 0;
+int32_t Lookup::peek_partial(uint32_t space, const Match& match, std::span<const TokenId> prompt,
+                             std::span<const ContentSpan> spans) const noexcept {
+  if (space == no_namespace) return 0;
   const PartialMatch partial = match_partial(match, prompt);
   if (partial.tokens == 0) return 0;
   // The copy needs a page that is neither its source nor among the pages that match.
-  const auto counts = [&](uint32_t page) {
-    return pool::is_evictable(records[page].list) ? 1U : 0U;
-  };
+  const auto counts = [&](uint32_t page) { return is_evictable(records[page].list) ? 1U : 0U; };
   uint32_t held = counts(partial.page);
   uint64_t revived = 0;
   if (groups.active() || available() <= held + match.pages) {
-    pool::Before before = beginning(space);
+    Before before = beginning(space);
     for (uint32_t p = 0; p < match.pages; ++p) {
       const TokenId* const wanted = prompt.data() + int64_t{p} * options.page_size;
       before = items.find(before, p, spans);
       const uint32_t page = index.find(before.content, index.hash(before.hash, wanted), wanted);
       held += counts(page);
-      if (groups.active()) revived += idle_pages(page);
+      revived += idle_pages(page);
       before = {records[page].content, records[page].hash};
     }
   }
   GroupNeeds needs = {};
-  if (groups.active() && !can_copy_groups(partial.page, revived, needs)) return 0;
+  if (!can_copy_groups(partial.page, revived, needs)) return 0;
   return available() > held ? partial.tokens : 0;
 }
 
-void PagePool::State::admit_partial(SequenceRecord& s, const Match& match,
-                                    std::span<const TokenId> prompt) noexcept {
+void Lookup::admit_partial(SequenceRecord& s, const Match& match,
+                           std::span<const TokenId> prompt) noexcept {
   uint32_t* const pages = row(s);
   const PartialMatch partial = match_partial(match, prompt);
   if (partial.tokens == 0) return;
   PageRecord& from = records[partial.page];
-  if (available() == (pool::is_evictable(from.list) ? 1U : 0U)) return;
-  if (groups.active() && !can_copy_groups(partial.page, 0, groups.needs)) {
+  if (available() == (is_evictable(from.list) ? 1U : 0U)) return;
+  if (!can_copy_groups(partial.page, 0, groups.needs)) {
     std::fill(std::begin(groups.needs), std::end(groups.needs), 0);
     return;
   }
-  ++from.copies;  // before a page is taken: it must not be this one
-  if (pool::is_cached(from.list)) lists.unlink(partial.page);
-  note_slab(partial.page, pool::PageUse::used);
+  pin(partial.page);  // before a page is taken: it must not be this one
   if (ages.on()) ages.found(partial.page);
-  if (groups.active()) copy_companions(s, partial.page, partial.tokens);
+  copy_companions(s, partial.page, partial.tokens);
   pages[s.pages++] = copy_page(partial.page, partial.tokens);
-  --from.copies;  // the copy holds it, too
+  from.unpin();  // the copy holds it, too
   with_policy([&](auto& policy) { policy.found(partial.page); });
   s.length = s.room = s.length + partial.tokens;
-  for (uint32_t g = 1; g < groups.count(); ++g) move_window(s, g);
+  for (Group& group : groups.companions()) move_window(s, group);
   counters.hit_tokens_partial += partial.tokens;
 }
 
-void PagePool::State::add_heads(const SequenceRecord& s, uint32_t first, uint32_t last,
-                                uint64_t known) noexcept {
+void Lookup::add_heads(const SequenceRecord& s, uint32_t first, uint32_t last,
+                       uint64_t known) noexcept {
   const uint32_t* const pages = row(s);
   for (uint32_t p = first; p < last; ++p)
     if (records[pages[p]].content > known) heads.add(pages[p], parent_page(s, p));
 }
 
-void PagePool::State::keep_tail(const SequenceRecord& s) noexcept {
+void Lookup::keep_tail(const SequenceRecord& s) noexcept {
   const int32_t fill = s.length % options.page_size;
   if (fill < options.min_partial_tokens) return;
   const int32_t position = s.length / options.page_size;
@@ -108,9 +99,9 @@ void PagePool::State::keep_tail(const SequenceRecord& s) noexcept {
   if (record.content != 0 || record.awaits_copy || record.references != 1) return;
   const auto place = static_cast<uint32_t>(position);
   const uint64_t parent = enter_page(s, place).content;
-  pool::publish(record.parent, parent);
+  publish(record.parent, parent);
   const uint32_t other = heads.find(parent, parent_page(s, place), tokens_of(page));
-  if (other != pool::no_page) {
+  if (other != no_page) {
     const int32_t fill_there = fill_of(other), both = std::min(fill, fill_there);
     if (equal_tokens(tokens_of(other), tokens_of(page), both) == both) {
       const bool is_tail = records[other].is_tail;
@@ -119,41 +110,14 @@ void PagePool::State::keep_tail(const SequenceRecord& s) noexcept {
       if (is_tail) give_up_tail(other);
     }
   }
-  pool::publish(record.hash, heads.hash(parent, tokens_of(page)));
+  publish(record.hash, heads.hash(parent, tokens_of(page)));
   record.fill = static_cast<uint32_t>(fill);
   record.use = 0;
   record.is_tail = true;
-  if (groups.active()) keep_group_tail(s, page);
+  keep_group_tail(s, page);
   with_policy([&](auto& policy) { policy.created(page); });
   heads.add(page, parent_page(s, place));
   ages.stored(page);
 }
 
-void PagePool::State::give_up_tail(uint32_t page) noexcept {
-  forget(page);
-  if (pool::is_cached(records[page].list)) lists.unlink(page);
-  settle(page);
-}
-
-Status PagePool::State::check_head(uint32_t page) const noexcept {
-  const PageRecord& record = records[page];
-  const auto broken = [page](const char* what) {
-    return fail(Errc::internal, "PagePool::check_invariants: {} {}", what, page);
-  };
-  if (record.is_tail) {
-    const auto fill = static_cast<int32_t>(record.fill);
-    if (!heads.is_on() || record.content != 0 || record.references != 0 || record.awaits_copy ||
-        fill < options.min_partial_tokens || fill >= options.page_size)
-      return broken("a tail that cannot be: page");
-    if (record.hash != heads.hash(record.parent, tokens_of(page)))
-      return broken("hash is not of the head of tail");
-  }
-  if (!heads.is_on()) return {};
-  if ((record.findable || record.is_tail) && !heads.holds(page))
-    return broken("its head does not lead to page");
-  if (!record.findable && !record.is_tail && record.first_child)
-    return broken("a first child that is not findable: page");
-  return {};
-}
-
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

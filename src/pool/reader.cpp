@@ -8,7 +8,7 @@
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 Result<PoolReader> PoolReader::of(const PagePool& pool) noexcept {
   if (pool.state_ == nullptr) return pool::moved_from("reader");
@@ -59,4 +59,4 @@ Result<EventRead> PoolReader::read_events(uint64_t next,
   return state_->events.read(next, events);
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

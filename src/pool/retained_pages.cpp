@@ -6,28 +6,9 @@
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 using pool::Keep;
-
-// ---- Memory
-
-void PagePool::State::carve_retention(Carver& carver) noexcept {
-  if (options.max_retention_ms == 0) return;
-  retention = carver.take<pool::Retention>(1);
-  retained.wheel_heads = carver.take<pool::TimingWheel::Entry>(pool::TimingWheel::num_wheels *
-                                                               pool::TimingWheel::num_lists);
-  retained.row = carver.take<uint32_t>(options.max_pages_per_sequence);
-  retained.levels = carver.take<pool::PageLists::Head>(pool::num_levels - 1);
-  retained.of_sequences = carver.take<pool::KeepRanges>(options.max_sequences);
-}
-
-void PagePool::State::start_retention() noexcept {
-  if (retention == nullptr) return;
-  std::construct_at(retention, records, &lists, extras.part<pool::TimingWheel::Entry>(places.wheel),
-                    retained, options);
-  if (groups.active()) retention->attach_groups(&groups);
-}
 
 // ---- Checks
 
@@ -48,8 +29,8 @@ Status check_level(const char* call, size_t range, const RetentionRange& r, int6
 
 }  // namespace
 
-Status pool::check_retention(const char* call, const SequenceOptions& o,
-                             const PoolOptions& pool) noexcept {
+Status check_retention(const char* call, const SequenceOptions& o,
+                       const PoolOptions& pool) noexcept {
   const bool decodes = o.decode_retention.level != DecodeRetention::not_given;
   if (o.retention.empty() && !decodes) return {};
   if (pool.max_retention_ms == 0) {
@@ -87,24 +68,6 @@ Status pool::check_retention(const char* call, const SequenceOptions& o,
 }
 
 // ---- Calls
-
-void PagePool::State::keep_pages(const pool::SequenceRecord& s) noexcept {
-  const pool::KeepRanges& said = retention->of_sequence(index_of(s));
-  const uint32_t* const pages = row(s);
-  Keep keep{.level = 0};
-  for (int64_t p = s.length / options.page_size; p-- > 0;) {
-    const Keep* const own = said.of(p * options.page_size, (p + 1) * options.page_size);
-    keep = std::max(keep, own == nullptr ? Keep{} : *own);
-    retention->raise(index.findable_twin(pages[p]), keep);
-  }
-}
-
-void PagePool::State::note_cost(const pool::SequenceRecord& s) noexcept {
-  const auto full = static_cast<uint32_t>(s.length / options.page_size);
-  const uint32_t* const pages = row(s);
-  for (uint32_t p = 0; options.prefix_reuse && p < full; ++p)
-    eviction->given_up(index.findable_twin(pages[p]), full);
-}
 
 Result<int32_t> PagePool::retain(std::span<const TokenId> prompt,
                                  const SequenceOptions& options) noexcept {
@@ -145,4 +108,4 @@ Status PagePool::advance_time(int64_t now_ms) noexcept {
   return {};
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

@@ -1,48 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/// pool/sequences.cpp: the life of a sequence, from admit to release.
+/// pool/sequences.cpp: the calls of a sequence's life, from admit to release.
 #include <algorithm>
 #include <cstring>
-#include <limits>
-#include <utility>
 
 #include "pool/checks.h"
 #include "pool/pool_state.h"
-#include "pool/shared_word.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 using pool::SequenceRecord;
 
-#ifdef FOLIO_MUTANT_WRONG_HIT
-namespace {
-
-/// The fault of a test build: a findable page with other content than `page`, once; else `page`.
-uint32_t wrong_hit(const pool::PageRecord* records, uint32_t num_pages, uint32_t page) {
-  static bool done = false;
-  for (uint32_t other = num_pages; !done && other-- > 0;) {
-    done = records[other].findable && records[other].content != records[page].content;
-    if (done) return other;
-  }
-  return page;
-}
-
-}  // namespace
-#endif
-
-SequenceRecord* PagePool::State::find(SequenceId id) const noexcept {
-  if (id.index >= options.max_sequences) return nullptr;
-  SequenceRecord& s = sequences[id.index];
-  return s.alive && s.generation == id.generation ? &s : nullptr;
-}
-
-SequenceRecord& PagePool::State::open_sequence() noexcept {
-  SequenceRecord& s = sequences[free_sequence];
-  free_sequence = s.next_free;
-  // 0 stays the generation of no sequence
-  s.generation += s.generation == std::numeric_limits<uint32_t>::max() ? 2 : 1;
-  s.alive = true;
-  ++counters.sequences;
-  return s;
+int32_t PagePool::peek(std::span<const TokenId> prompt,
+                       const SequenceOptions& options) const noexcept {
+  if (state_ == nullptr || !pool::check_prompt(prompt, options).is_ok() ||
+      !pool::check_spans(prompt, options, state_->options).is_ok())
+    return 0;
+  const uint32_t space = state_->namespaces.find(options.salt, options.adapter);
+  const State::Match match = state_->match_prompt(space, prompt, options.spans, nullptr);
+  const auto tokens = static_cast<int32_t>(match.pages) * page_size();
+  return state_->heads.is_on() ? tokens + state_->peek_partial(space, match, prompt, options.spans)
+                               : tokens;
 }
 
 Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
@@ -64,98 +41,6 @@ Result<Admission> PagePool::admit(std::span<const TokenId> prompt,
   const int32_t cached = state.hold_prefix(s, prompt);
   state.end_call();
   return Admission{state.id_of(s), cached};
-}
-
-int32_t PagePool::State::hold_prefix(SequenceRecord& s, std::span<const TokenId> prompt) noexcept {
-  State& state = *this;
-  uint32_t* const row = state.row(s);
-  const uint32_t limit = state.lookup_limit(prompt.size());
-  const Match match = state.match_prompt(s.space, prompt, items.of(index_of(s)), row);
-  s.pages = match.pages;
-#ifdef FOLIO_MUTANT_WRONG_HIT
-  if (s.pages != 0)
-    row[s.pages - 1] = wrong_hit(state.records, state.options.num_pages, row[s.pages - 1]);
-#endif
-  const uint32_t cached = state.lists.count_cached();
-  for (uint32_t i = 0; i < s.pages; ++i) state.hold(row[i]);
-  while (items.page_to_open(index_of(s)) < s.pages)
-    (void)enter_page(s, items.page_to_open(index_of(s)));
-  const int64_t were_cached = cached - state.lists.count_cached();
-  for (uint32_t i = 0; state.ages.on() && i < s.pages; ++i) state.ages.found(row[i]);
-  state.with_policy([&](auto& policy) {
-    for (uint32_t i = 0; i < s.pages; ++i) policy.found(row[i]);
-  });
-  s.length = s.room = static_cast<int32_t>(s.pages) * state.options.page_size;
-  if (state.groups.active()) {
-    state.groups.likely[index_of(s)] = {
-        .found = s.length,
-        .diverged = static_cast<int32_t>(match.leading) * state.options.page_size,
-        .prompt = static_cast<int32_t>(prompt.size())};
-    state.hold_group_hits(s, match.states_of_tail);
-  }
-  state.counters.lookup_pages += limit;
-  state.counters.hit_pages += s.pages;
-  state.counters.hit_tokens_cached += were_cached * state.options.page_size;
-  state.counters.hit_tokens_used += (s.pages - were_cached) * state.options.page_size;
-  if (state.heads.is_on()) state.admit_partial(s, match, prompt);
-  state.counters.hit_tokens += s.length;
-  s.starting = true;
-  return s.length;
-}
-
-void PagePool::State::name_full_pages(const SequenceRecord& s, uint32_t first, uint32_t last,
-                                      bool merges) noexcept {
-  while (first < last) {
-    const pool::Before before = enter_page(s, first);
-    const uint32_t end = std::min(last, items.page_to_open(index_of(s)));
-    name_run(s, first, end, merges, before);
-    first = end;
-  }
-}
-
-void PagePool::State::name_run(const SequenceRecord& s, uint32_t first, uint32_t last, bool merges,
-                               pool::Before before) noexcept {
-  uint32_t* const pages = row(s);
-  auto [parent, hash] = before;
-  constexpr uint32_t ahead = pool::PrefixIndex::ahead;
-  const uint64_t known = index.last_content();
-  for (uint32_t p = first, hashed = first; p < last; ++p) {
-    if ((p - first) % ahead == 0) {  // as in match, and one step more: the second of a bucket
-      for (; hashed < std::min(last, p + 3 * ahead); ++hashed) {
-        hash = index.hash(hash, tokens_of(pages[hashed]));
-        pool::publish(records[pages[hashed]].hash, hash);
-        index.prefetch(hash);
-        with_policy([hash](auto& policy) { policy.prefetch(hash); });
-      }
-      for (uint32_t i = p + ahead; i < std::min(last, p + 2 * ahead); ++i)
-        index.prefetch_chain(records[pages[i]].hash);
-      for (uint32_t i = p; i < std::min(last, p + ahead); ++i)
-        index.prefetch_second(records[pages[i]].hash);
-    }
-    const uint32_t twin = index.add(pages[p], parent);
-    ages.stored(pages[p]);
-    if (twin == pool::no_page) {
-      with_policy([&](auto& policy) { policy.created(pages[p]); });
-      if (events.on()) tell_stored(s, p);
-    }
-    if (twin != pool::no_page && merges) {
-      merge(pages[p], twin);
-    } else if (twin != pool::no_page && pool::is_cached(records[twin].list)) {
-      lists.unlink(twin);  // the sequence's own page answers now
-      settle(twin);
-    }
-    parent = records[pages[p]].content;
-  }
-  if (heads.is_on()) add_heads(s, first, last, known);
-}
-
-uint32_t PagePool::State::first_filling(const SequenceRecord& s, int32_t end) const noexcept {
-  const uint32_t last = pages_for(end);
-  if (io_pins.filling() == 0) return last;
-  const uint32_t* const pages = row(s);
-  auto p = static_cast<uint32_t>(s.length / options.page_size);
-  while (p < last && !records[pages[p]].filling) ++p;
-  return std::min(p, last);
 }
 
 Status PagePool::commit(SequenceId id, std::span<const TokenId> written, Merge merge) noexcept {
@@ -197,31 +82,9 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written, Merge m
     state.name_full_pages(s, static_cast<uint32_t>(first_full),
                           static_cast<uint32_t>(s.length / page_size), merges);
   }
-  if (state.groups.active()) state.advance_groups(s, static_cast<uint32_t>(first_full), merges);
+  state.advance_groups(s, static_cast<uint32_t>(first_full), merges);
   state.end_call();
   return {};
-}
-
-void PagePool::State::drop_pages(SequenceRecord& s, uint32_t keep) noexcept {
-  uint32_t* const pages = row(s);
-  const uint64_t steps = unfinished_steps(s);
-  while (s.pages > keep) drop(std::exchange(pages[--s.pages], options.num_pages), steps);
-}
-
-Status PagePool::State::check_length(const char* call, const SequenceRecord& s,
-                                     int32_t length) const noexcept {
-  if (length >= 0 && length <= s.length) return {};
-  return fail(Errc::invalid_argument,
-              "PagePool::{}: length is {}, expected 0 .. {} (the sequence's length)", call, length,
-              s.length);
-}
-
-void PagePool::State::cut(SequenceRecord& s, int32_t length) noexcept {
-  if (length == s.room) return;
-  cut_groups(s, length);
-  drop_pages(s, pages_for(length));
-  s.length = s.room = length;
-  s.trimmed = length % options.page_size != 0;
 }
 
 Status PagePool::trim(SequenceId id, int32_t length, CutItems items) noexcept {
@@ -234,8 +97,8 @@ Status PagePool::trim(SequenceId id, int32_t length, CutItems items) noexcept {
                 static_cast<int>(items));
   }
   if (Status checked = state_->check_length("trim", s, length); !checked.is_ok()) return checked;
-  if (const uint32_t group = state_->group_that_cannot(s, length); group != 0)
-    return pool::cannot_go_back("trim", length, group, s.length);
+  if (Status checked = state_->check_going_back("trim", s, length); !checked.is_ok())
+    return checked;
   const uint32_t index = state_->index_of(s);
   state_->items.close_behind(index, length);
   if (items == CutItems::removed) state_->items.remove_behind(index, length);
@@ -252,22 +115,11 @@ Result<SequenceId> PagePool::fork(SequenceId id, int32_t length) noexcept {
   if (Status s = state.check_length("fork", parent, length); !s.is_ok()) return s;
   if (state.free_sequence == pool::no_sequence)
     return pool::no_sequence_left("fork", state.options.max_sequences);
-  if (const uint32_t group = state.group_that_cannot(parent, length); group != 0)
-    return pool::cannot_go_back("fork", length, group, parent.length);
-  const int32_t cut = length % state.options.page_size;
-  if (state.groups.active()) {
-    if (Status room = state.claim_fork(parent, length, 1); !room.is_ok()) return room;
-  } else if (cut != 0 && state.available() == 0) {
-    return state.no_pages("fork", 1);
-  }
-  SequenceRecord& child = state.open_sequence();
-  state.share_prefix(parent, child, length);
-  const auto full = static_cast<uint32_t>(length / state.options.page_size);
-  if (state.groups.active()) state.fork_groups(parent, child, length);  // holds before it evicts
-  if (cut != 0) state.row(child)[full] = state.copy_page(state.row(parent)[full], cut);
-  child.pages += cut != 0 ? 1 : 0;
+  if (Status s = state.check_going_back("fork", parent, length); !s.is_ok()) return s;
+  if (Status s = state.claim_fork(parent, length, 1, false); !s.is_ok()) return s;
+  const SequenceId child = state.make_child(parent, length, false);
   state.end_call();
-  return state.id_of(child);
+  return child;
 }
 
 Status PagePool::release(SequenceId id) noexcept {
@@ -278,4 +130,4 @@ Status PagePool::release(SequenceId id) noexcept {
   return {};
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::pool

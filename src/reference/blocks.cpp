@@ -139,19 +139,22 @@ void store_blocks(void* at, DType dtype, std::span<const float> x) {
   auto* to = static_cast<std::byte*>(at);
   for (size_t i = 0; i < x.size(); i += elements, to += row_bytes(dtype, 32)) {
     const Block block(&x[i]);
+    static_assert(detail::num_block_dtypes == 6);
     switch (dtype) {
       case DType::q8_0: store_q8_0(to, block); break;
       case DType::q4_0: store_signed(to, dtype, block, 16); break;
       case DType::q5_0: store_signed(to, dtype, block, 32); break;
       case DType::q4_1: store_ranged(to, dtype, block, 16); break;
       case DType::q5_1: store_ranged(to, dtype, block, 32); break;
-      default: store_iq4_nl(to, block); break;
+      case DType::iq4_nl: store_iq4_nl(to, block); break;
+      default: break;  // no blocks
     }
   }
 }
 
 double block_error(DType dtype, double low, double high) {
   const double amax = std::max(std::fabs(low), std::fabs(high)), range = high - low;
+  static_assert(detail::num_block_dtypes == 6);
   switch (dtype) {
     case DType::q8_0: return amax / 225.0;
     case DType::q4_0: return amax / 7.9;

@@ -28,6 +28,7 @@ struct Format {
 };
 
 Format format_of(DType dtype) {
+  static_assert(detail::num_plane_dtypes == 6);
   switch (dtype) {
     case DType::f32: return {24, -126, std::ldexp(16777215.0, 104), true, false};
     case DType::f16: return {11, -14, 65504.0, true, false};
@@ -130,6 +131,7 @@ const double* values_of(DType dtype) {
                                    e5m2_values = all_values(DType::f8_e5m2),
                                    e8m0_values = all_values(DType::f8_e8m0),
                                    i8_values = all_values(DType::i8);
+  static_assert(detail::num_plane_dtypes == 6);
   switch (dtype) {
     case DType::f16: return f16_values.data();
     case DType::bf16: return bf16_values.data();
@@ -177,6 +179,7 @@ void load_block(const void* at, DType dtype, double* out) {
   std::array<uint8_t, 34> bytes = {};
   std::memcpy(bytes.data(), at, static_cast<size_t>(row_bytes(dtype, 32)));
   const double d = load(bytes.data(), DType::f16);
+  static_assert(detail::num_block_dtypes == 6);
   const bool has_minimum = dtype == DType::q4_1 || dtype == DType::q5_1;
   const bool has_fifth_bits = dtype == DType::q5_0 || dtype == DType::q5_1;
   const double minimum = has_minimum ? load(bytes.data() + 2, DType::f16) : 0.0;

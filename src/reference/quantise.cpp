@@ -10,6 +10,7 @@
 namespace folio::reference {
 
 double largest_stored(DType dtype) {
+  static_assert(detail::num_plane_dtypes == 6);
   switch (dtype) {
     case DType::i8: return 127.0;
     case DType::f8_e4m3: return 448.0;

@@ -5,6 +5,10 @@
 #include <isa-l/crc.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "folio/tier/medium.h"
 
 namespace folio::inline v1::tier {
 namespace {
@@ -69,6 +73,24 @@ const char* fault_of(const PayloadHeader& header, const PageName& name,
   if (header.fingerprint != fingerprint) return "another model or geometry";
   if (header.name != name) return "another page";
   return header.bytes == bytes ? nullptr : "another size";
+}
+
+static_assert(sizeof(PayloadHeader) == page_header_bytes);
+
+std::array<std::byte, page_header_bytes> make_page_header(
+    const PageName& name, const Digest256& fingerprint, std::span<const Extent> extents) noexcept {
+  return std::bit_cast<std::array<std::byte, page_header_bytes>>(
+      header_of(name, fingerprint, extents));
+}
+
+const char* fault_of_page(std::span<const std::byte> header, const PageName& name,
+                          const Digest256& fingerprint, std::span<const Extent> extents) noexcept {
+  if (header.data() == nullptr || header.size() != page_header_bytes)
+    return "a header of another size";
+  PayloadHeader said;
+  std::memcpy(&said, header.data(), sizeof(said));
+  if (const char* const fault = fault_of(said, name, fingerprint, bytes_of(extents))) return fault;
+  return crc_of(extents) == said.crc ? nullptr : "damaged bytes";
 }
 
 }  // namespace folio::inline v1::tier

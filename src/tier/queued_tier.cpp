@@ -9,6 +9,7 @@
 #include "tier/checks.h"
 #include "tier/device/staged_medium.h"
 #include "tier/file_size_signal.h"
+#include "tier/guarded_medium.h"
 #include "tier/payload.h"
 
 namespace folio::inline v1::tier {
@@ -19,6 +20,7 @@ Result<std::unique_ptr<Tier>> QueuedTier::create(std::unique_ptr<Medium> medium,
                                                  const TierOptions& options) noexcept {
   if (Status s = check_options(options); !s.is_ok()) return s;
   try {
+    medium = std::make_unique<GuardedMedium>(std::move(medium));
     if (options.device != nullptr && !medium->reaches_device())
       medium = std::make_unique<StagedMedium>(std::move(medium), options.device);
     std::unique_ptr<QueuedTier> tier(new QueuedTier(std::move(medium), options));
@@ -48,7 +50,7 @@ uint32_t QueuedTier::most_taken() const noexcept {
 
 void QueuedTier::take(std::vector<Pages::iterator>& taken) noexcept {
   const auto is_in_order = [&](const Page& page) {
-    return page.job.order == LoadOrder::extents && medium_->loads_in_order();
+    return page.call->order == LoadOrder::extents && medium_->loads_in_order();
   };
   auto at = first_waiting();
   const Page& first = at->second;
@@ -56,7 +58,7 @@ void QueuedTier::take(std::vector<Pages::iterator>& taken) noexcept {
   const uint32_t most = in_order ? Medium::most_in_order : medium_->batch();
   const auto belongs = [&](const Page& page) {
     return in_order ? page.call == first.call
-                    : page.job.kind == first.job.kind && !is_in_order(page);
+                    : page.call->kind == first.call->kind && !is_in_order(page);
   };
   for (; taken.size() < most && at != pages_.end() && belongs(at->second); ++at) {
     deadlines_.erase({at->second.deadline, at->first});
@@ -93,7 +95,7 @@ void QueuedTier::work() noexcept {
 // ---- Ends
 
 QueuedTier::Pages::iterator QueuedTier::end(Pages::iterator page, TierOutcome outcome) noexcept {
-  const bool is_load = page->second.job.kind == Job::Kind::load;
+  const bool is_load = page->second.call->kind == Job::Kind::load;
   Ended& ended = page->second.end.front();
   ended.completion.outcome = outcome;
   if (outcome != TierOutcome::done) page->second.call->is_void = true;
@@ -158,14 +160,15 @@ uint32_t QueuedTier::landed(TierTicket ticket) const noexcept {
     return page != pages_.end() && page->second.end.front().completion.ticket == ticket;
   };
   auto at = pages_.lower_bound(ticket.value);
-  if (!is_of_call(at) || at->second.call->is_void) return 0;
-  uint32_t landed = at->second.call->extents;
+  if (!is_of_call(at)) return 0;
+  Call& call = *at->second.call;
+  if (call.is_void || call.kind != Job::Kind::load) return 0;
+  uint32_t landed = call.extents;
   for (; is_of_call(at); ++at) {
-    const Job& job = at->second.job;
-    const uint32_t extents = job.landed.load(std::memory_order_acquire);
-    if (extents < job.extents.size()) landed = std::min(landed, extents);
+    const uint32_t extents = at->second.job.landed.load(std::memory_order_acquire);
+    if (extents < at->second.extents) landed = std::min(landed, extents);
   }
-  return landed;
+  return call.landed = std::max(call.landed, landed);
 }
 
 int32_t QueuedTier::find(std::span<const PageName> names) noexcept {
@@ -197,7 +200,7 @@ Result<TierTicket> QueuedTier::enqueue(const char* call, Job::Kind kind,
                   options_.max_queued_pages, options_.max_queued_bytes);
     }
     const TierTicket ticket{next_};
-    const auto shared = std::make_shared<Call>();
+    const auto shared = std::make_shared<Call>(Call{.kind = kind, .order = order});
     for (size_t i = 0; i < pages.size(); ++i) {
       const auto extents = pages[i].extents;
       Page& page = coming[next_ + i];
@@ -205,7 +208,8 @@ Result<TierTicket> QueuedTier::enqueue(const char* call, Job::Kind kind,
       page.job.name = pages[i].name;
       if (pages[i].parent != nullptr) page.job.parent = *pages[i].parent;
       page.job.extents.assign(extents.begin(), extents.end());
-      shared->extents = std::max(shared->extents, static_cast<uint32_t>(extents.size()));
+      page.extents = static_cast<uint32_t>(extents.size());
+      shared->extents = std::max(shared->extents, page.extents);
       page.job.order = order;
       page.call = shared;
       page.end.push_back({{ticket, static_cast<uint32_t>(i)}, bytes_of(extents)});
@@ -258,5 +262,12 @@ TierFigures QueuedTier::figures() const noexcept {
 }
 
 Status QueuedTier::last_fault() const noexcept { return medium_->last_fault(); }
+
+Result<std::unique_ptr<Tier>> make_queued_tier(std::unique_ptr<Medium> medium,
+                                               const TierOptions& options) noexcept {
+  if (medium == nullptr)
+    return fail(Errc::invalid_argument, "make_queued_tier: medium is null, expected a medium");
+  return QueuedTier::create(std::move(medium), options);
+}
 
 }  // namespace folio::inline v1::tier

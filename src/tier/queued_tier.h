@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "folio/tier/medium.h"
 #include "folio/tier/tier.h"
-#include "tier/medium.h"
 
 namespace folio::inline v1::tier {
 
@@ -46,14 +46,19 @@ class QueuedTier final : public Tier {
     TierCompletion completion;
     int64_t bytes = 0;
   };
-  /// What the pages of a call have in common.
+  /// What the pages of a call have in common. The queue asks no job what it is: a medium may have
+  /// changed it.
   struct Call {
+    Job::Kind kind = Job::Kind::load;
+    LoadOrder order = LoadOrder::pages;
     uint32_t extents = 0;  ///< of the page that has most
+    uint32_t landed = 0;   ///< as told
     bool is_void = false;  ///< a page has ended other than done, or will
   };
   struct Page {
     Job job;
     std::shared_ptr<Call> call;
+    uint32_t extents = 0;
     std::list<Ended> end;  ///< one, made beforehand: ending takes no memory
     Clock::time_point deadline = Clock::time_point::max();
     bool cancelled = false;

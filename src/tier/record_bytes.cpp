@@ -5,7 +5,7 @@
 #include "folio/tier/redis_tier.h"
 #include "tier/disk/record.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 namespace {
 
 Status check(const char* call, int64_t page_bytes) noexcept {
@@ -34,4 +34,4 @@ Result<int64_t> disk_record_bytes(int64_t page_bytes) noexcept {
   return tier::record_bytes(page_bytes);
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

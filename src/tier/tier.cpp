@@ -2,7 +2,7 @@
 /// tier/tier.cpp: names of outcomes.
 #include "folio/tier/tier.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 const char* name(TierOutcome outcome) noexcept {
   switch (outcome) {
@@ -17,4 +17,4 @@ const char* name(TierOutcome outcome) noexcept {
   return "not an outcome";
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

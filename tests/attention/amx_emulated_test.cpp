@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "attention/amx_emulated_kernels.h"
+#include "support/block_dtypes.h"
 #include "support/emulated_test.h"
 
 namespace folio::test {
@@ -59,8 +60,7 @@ TEST_F(AmxEmulated, latent_rows_with_scales_are_right) {
 }
 
 TEST_F(AmxEmulated, blocks_of_32_elements_are_right) {
-  for (const DType stored :
-       {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::iq4_nl}) {
+  for (const DType stored : block_dtypes) {
     CaseOptions options = options_of(stored);
     options.sequences = {{1, 77}, {20, 130}, {0, 9}};
     options.head_size = 96;

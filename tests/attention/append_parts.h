@@ -14,6 +14,7 @@
 #include "folio/core/any_tensor.h"
 #include "folio/core/execution.h"
 #include "reference/elements.h"
+#include "support/block_dtypes.h"
 #include "support/random.h"
 #include "support/test_plane.h"
 
@@ -157,10 +158,8 @@ inline PlaneSpec random_spec(Rng& rng, int32_t page_size, int64_t num_pages) {
 
 /// A plane of blocks.
 inline PlaneSpec random_block_spec(Rng& rng, int32_t page_size, int64_t num_pages) {
-  const DType dtypes[] = {DType::q8_0, DType::q4_0, DType::q4_1,
-                          DType::q5_0, DType::q5_1, DType::iq4_nl};
   PlaneSpec spec = random_spec(rng, page_size, num_pages);
-  spec.dtype = rng.pick(dtypes);
+  spec.dtype = rng.pick(block_dtypes);
   spec.head_size = 32 * rng.int_between(1, 5);
   spec.scales = {};
   return spec;

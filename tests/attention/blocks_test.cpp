@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "attention/append_checks.h"
-#include "attention/copy_checks.h"
+#include "attention/check_append.h"
+#include "attention/check_copy.h"
 #include "attention/kernel_list.h"
 #include "folio/attention/append.h"
 #include "folio/attention/merge.h"
@@ -19,14 +19,12 @@
 #include "folio/cache/planes.h"
 #include "reference/append.h"
 #include "reference/elements.h"
+#include "support/block_dtypes.h"
 #include "support/kernel_cases.h"
 #include "support/random.h"
 
 namespace folio::test {
 namespace {
-
-constexpr DType block_dtypes[] = {DType::q8_0, DType::q4_0, DType::q4_1,
-                                  DType::q5_0, DType::q5_1, DType::iq4_nl};
 
 class OfBlocks : public ::testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(Blocks, OfBlocks, ::testing::ValuesIn(block_dtypes),

@@ -5,8 +5,8 @@
 
 #include <string>
 
+#include "attention/check.h"
 #include "attention/kernel_list.h"
-#include "attention/validate.h"
 #include "support/attention_case.h"
 
 namespace folio::test {

@@ -7,8 +7,8 @@
 #include <limits>
 #include <string>
 
+#include "attention/check.h"
 #include "attention/kernel_list.h"
-#include "attention/validate.h"
 #include "support/kernel_cases.h"
 #include "support/test_device.h"
 

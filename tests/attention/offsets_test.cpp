@@ -11,8 +11,8 @@
 #include <map>
 #include <vector>
 
+#include "attention/check.h"
 #include "attention/kernel_list.h"
-#include "attention/validate.h"
 #include "cpu/features.h"
 #include "folio/attention/append.h"
 #include "reference/append.h"

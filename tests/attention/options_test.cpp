@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "attention/check.h"
 #include "attention/kernel_list.h"
-#include "attention/validate.h"
 #include "support/attention_case.h"
 #include "support/kernel_cases.h"
 #include "support/pairwise.h"

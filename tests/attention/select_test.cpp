@@ -11,8 +11,8 @@
 #include <set>
 #include <string>
 
+#include "attention/check.h"
 #include "attention/kernel_list.h"
-#include "attention/validate.h"
 #include "cpu/features.h"
 #include "support/attention_case.h"
 #include "support/kernel_cases.h"

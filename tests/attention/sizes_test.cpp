@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "attention/check.h"
 #include "attention/kernel_list.h"
 #include "attention/plan_memory.h"
-#include "attention/validate.h"
 #include "folio/cache/planes.h"
 
 namespace folio::test {

@@ -10,10 +10,10 @@
 #include "folio/attention/append.h"
 #include "folio/attention/merge.h"
 #include "folio/attention/plan.h"
+#include "folio/cache/check_static.h"
 #include "folio/cache/copy.h"
 #include "folio/cache/page_extents.h"
 #include "folio/cache/planes.h"
-#include "folio/cache/static_checks.h"
 
 namespace folio::test {
 namespace {

@@ -49,14 +49,14 @@ class Browser:
         self.driver.quit()
 
     def open(self, path, scheme="light", width=1600):
-        """Loads the file and waits until it has drawn; logs begin anew."""
+        """Loads the file or address and waits until it has drawn; logs begin anew."""
         self.driver.get_log("browser")
         self.driver.get_log("performance")
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-        self.driver.get("file://" + os.path.abspath(path))
+        self.driver.get(path if "://" in path else "file://" + os.path.abspath(path))
         # Two frames later all that was asked for has been drawn.
         self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cpu/amx_latent_entries.h"
+#include "support/block_dtypes.h"
 #include "support/emulated_test.h"
 
 namespace folio::test {
@@ -65,9 +66,9 @@ TEST_F(AmxLatent, the_rows_of_deepseek_are_right) {
 }
 
 TEST_F(AmxLatent, rows_of_other_types_are_converted) {
-  for (const DType stored :
-       {DType::i8, DType::f8_e4m3, DType::f8_e5m2, DType::q8_0, DType::q4_0, DType::q4_1,
-        DType::q5_0, DType::q5_1, DType::iq4_nl, DType::f16, DType::f32})
+  std::vector<DType> types = {DType::i8, DType::f8_e4m3, DType::f8_e5m2, DType::f16, DType::f32};
+  types.insert(types.end(), block_dtypes.begin(), block_dtypes.end());
+  for (const DType stored : types)
     for (const int32_t q_heads : {4, 40}) {
       CaseOptions options = latent_options(q_heads);
       options.key_dtype = options.value_dtype = stored;

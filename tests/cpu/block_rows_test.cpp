@@ -13,14 +13,13 @@
 #include "cpu/features.h"
 #include "reference/blocks.h"
 #include "reference/elements.h"
+#include "support/block_dtypes.h"
 #include "support/guarded_memory.h"
 #include "support/random.h"
 
 namespace folio::test {
 namespace {
 
-constexpr DType block_dtypes[] = {DType::q8_0, DType::q4_0, DType::q4_1,
-                                  DType::q5_0, DType::q5_1, DType::iq4_nl};
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 

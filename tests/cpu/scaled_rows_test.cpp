@@ -16,6 +16,7 @@
 #include "folio/core/element.h"
 #include "reference/blocks.h"
 #include "reference/elements.h"
+#include "support/block_dtypes.h"
 #include "support/guarded_memory.h"
 #include "support/random.h"
 
@@ -125,10 +126,7 @@ TEST_P(ScaledRows, are_products_rounded_once_whatever_the_granularity_and_nothin
 }
 
 class StagedBlocks : public ScaledRows {};
-INSTANTIATE_TEST_SUITE_P(Types, StagedBlocks,
-                         ::testing::Values(DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0,
-                                           DType::q5_1, DType::iq4_nl),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(Types, StagedBlocks, ::testing::ValuesIn(block_dtypes), name_of);
 
 TEST_P(StagedBlocks, are_the_values_of_the_definition_rounded_to_bf16) {
   Rng rng(test_seed());
@@ -141,7 +139,7 @@ TEST_P(StagedBlocks, are_the_values_of_the_definition_rounded_to_bf16) {
     for (int b = 0; b < n / 32; ++b) {  // of any sign; a second number is one only in some formats
       reference::store(from.data() + b * block, DType::f16,
                        static_cast<double>(rng.uniform(-2.0f, 2.0f)));
-      if (GetParam() == DType::q4_1 || GetParam() == DType::q5_1)
+      if (has_minimum(GetParam()))
         reference::store(from.data() + b * block + 2, DType::f16,
                          static_cast<double>(rng.uniform(-2.0f, 2.0f)));
     }

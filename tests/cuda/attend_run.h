@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "attention/validate.h"
+#include "attention/check.h"
 #include "cuda/plan_run.h"
 #include "support/attention_case.h"
 

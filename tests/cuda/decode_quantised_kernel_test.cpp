@@ -14,19 +14,19 @@
 namespace folio::test {
 namespace {
 
-TEST(QuantisedDecode, IsRightForEachTypeAndHeadSize) {
+TEST(QuantisedDecode, is_right_for_each_type_and_head_size) {
   for (const DType stored : {DType::f8_e4m3, DType::f8_e5m2, DType::i8})
     EXPECT_TRUE(is_right(byte_case({{1, 77}, {2, 130}, {0, 9}, {1, 3}}, stored)));
   for (const DType stored : {DType::f8_e4m3, DType::f8_e5m2})
     EXPECT_TRUE(is_right(byte_case({{1, 77}, {2, 130}, {1, 3}}, stored, per_token, 64)));
 }
 
-TEST(QuantisedDecode, IsRightRoundEdgesOfSlabsAndSpans) {
+TEST(QuantisedDecode, is_right_round_edges_of_slabs_and_spans) {
   for (const int32_t context : {1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 255, 256, 257})
     EXPECT_TRUE(is_right(byte_case({{1, context}})));
 }
 
-TEST(QuantisedDecode, IsRightForHeadsOf256) {
+TEST(QuantisedDecode, is_right_for_heads_of_256) {
   for (const DType stored : {DType::f8_e4m3, DType::i8})
     for (const DType q : {DType::bf16, DType::f16}) {
       CaseOptions o = byte_case({{1, 77}, {2, 130}, {0, 9}, {1, 3}}, stored, per_token, 256);
@@ -46,7 +46,7 @@ TEST(QuantisedDecode, IsRightForHeadsOf256) {
   }
 }
 
-TEST(QuantisedDecode, IsRightForPagesOfAnySize) {
+TEST(QuantisedDecode, is_right_for_pages_of_any_size) {
   for (const int32_t page_size : {1, 2, 3, 8, 16, 24, 64, unbounded_page_size}) {
     CaseOptions o = byte_case({{1, 70}, {2, 33}});
     o.page_size = page_size;
@@ -57,7 +57,7 @@ TEST(QuantisedDecode, IsRightForPagesOfAnySize) {
   }
 }
 
-TEST(QuantisedDecode, CountsKeysOfUnassignedPagesAsInvisible) {
+TEST(QuantisedDecode, counts_keys_of_unassigned_pages_as_invisible) {
   CaseOptions o = byte_case({{1, 100}, {2, 64}, {1, 40}, {1, 16}});
   o.unassigned = 0.5;
   EXPECT_TRUE(is_right(o));
@@ -65,7 +65,7 @@ TEST(QuantisedDecode, CountsKeysOfUnassignedPagesAsInvisible) {
   EXPECT_TRUE(is_right(o));
 }
 
-TEST(QuantisedDecode, IsRightForF16QueriesAndEveryOutput) {
+TEST(QuantisedDecode, is_right_for_f16_queries_and_every_output) {
   CaseOptions o = byte_case({{1, 70}, {2, 33}});
   o.q_dtype = DType::f16;
   for (const DType out : {DType::f32, DType::f16, DType::bf16}) {
@@ -74,7 +74,7 @@ TEST(QuantisedDecode, IsRightForF16QueriesAndEveryOutput) {
   }
 }
 
-TEST(QuantisedDecode, TakesBf16QueriesOfAnySize) {
+TEST(QuantisedDecode, takes_bf16_queries_of_any_size) {
   for (const float amplitude : {1e-30f, 1e-6f, 1e6f, 1e30f}) {
     CaseOptions o = byte_case({{1, 40}, {2, 20}});
     o.q_amplitude = amplitude;
@@ -83,7 +83,7 @@ TEST(QuantisedDecode, TakesBf16QueriesOfAnySize) {
   }
 }
 
-TEST(QuantisedDecode, IsRightForEveryMask) {
+TEST(QuantisedDecode, is_right_for_every_mask) {
   const Mask masks[] = {Mask::full(),
                         Mask::sliding_window(1),
                         Mask::sliding_window(40),
@@ -97,7 +97,7 @@ TEST(QuantisedDecode, IsRightForEveryMask) {
   }
 }
 
-TEST(QuantisedDecode, IsRightForIntervalsTreesAndTerms) {
+TEST(QuantisedDecode, is_right_for_intervals_trees_and_terms) {
   CaseOptions o = byte_case({{1, 60}, {5, 50}, {3, 20}}, DType::i8, per_token, 64);
   o.softcap = 3.0f;
   o.alibi = true;
@@ -113,7 +113,7 @@ TEST(QuantisedDecode, IsRightForIntervalsTreesAndTerms) {
   EXPECT_TRUE(is_right(tree));
 }
 
-TEST(QuantisedDecode, IsRightForTermsAtBothEndsOfFloat) {
+TEST(QuantisedDecode, is_right_for_terms_at_both_ends_of_float) {
   for (const BiasCase& one : term_cases()) {
     SCOPED_TRACE(one.name);
     CaseOptions o = byte_case(one.options.sequences);
@@ -130,12 +130,12 @@ TEST(QuantisedDecode, IsRightForTermsAtBothEndsOfFloat) {
   }
 }
 
-TEST(QuantisedDecode, IsRightHoweverThePlanCutsIt) {
+TEST(QuantisedDecode, is_right_however_the_plan_cuts_it) {
   const CaseOptions o = byte_case({{1, 700}, {2, 300}, {1, 60}});
   for (const int blocks : {1, 2, 5, 9}) EXPECT_TRUE(is_right(o, {.blocks = blocks}));
 }
 
-TEST(QuantisedDecode, GivesTheSameBitsHoweverSpansAreCut) {
+TEST(QuantisedDecode, gives_the_same_bits_however_spans_are_cut) {
   for (const Reproducible level : {Reproducible::per_sequence, Reproducible::per_query}) {
     CaseOptions o = byte_case({{1, 1100}, {2, 600}});
     o.out_dtype = DType::f32;
@@ -150,7 +150,7 @@ TEST(QuantisedDecode, GivesTheSameBitsHoweverSpansAreCut) {
   }
 }
 
-TEST(QuantisedDecode, IsRightOnAnySchedule) {
+TEST(QuantisedDecode, is_right_on_any_schedule) {
   CaseOptions o = byte_case({{1, 200}, {2, 140}});
   for (uint64_t seed = 10; seed < 18; ++seed) {
     o.key_scales = o.value_scales = per_token;
@@ -160,7 +160,7 @@ TEST(QuantisedDecode, IsRightOnAnySchedule) {
   }
 }
 
-TEST(QuantisedDecode, FindsPagesGigabytesApart) {
+TEST(QuantisedDecode, finds_pages_gigabytes_apart) {
   AttentionCase c(byte_case({{1, 40}, {2, 33}}));
   PagedKVView& plane = c.args().key;
   for (const int64_t stride : {(int64_t{1} << 31) + 4096, (int64_t{1} << 32) + 16}) {
@@ -185,7 +185,7 @@ AttentionProblem problem_of(const CaseOptions& options) {
   return resolve(AttentionCase(options).problem()).value();
 }
 
-TEST(QuantisedDecode, RefusesByNameWhatItLacks) {
+TEST(QuantisedDecode, refuses_by_name_what_it_lacks) {
   const auto refusal = [](const AttentionProblem& problem) {
     const char* const why = cuda::refuse_quantised_decode(problem);
     return std::string(why == nullptr ? "" : why);

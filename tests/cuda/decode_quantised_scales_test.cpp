@@ -22,7 +22,7 @@ constexpr DType scale_types[] = {DType::f32, DType::bf16, DType::f16, DType::f8_
 /// One scale a row, staged granules, fine ones.
 constexpr ScaleOptions forms[] = {per_token, granules_of(16), granules_of(3)};
 
-TEST(QuantisedScales, RowsAreRightWithoutThem) {
+TEST(QuantisedScales, rows_are_right_without_them) {
   for (const DType stored : stored_types) {
     CaseOptions o = byte_case({{1, 77}, {3, 40}}, stored, no_scales);
     if (stored == DType::i8) o.q_amplitude = 0.1f;
@@ -30,7 +30,7 @@ TEST(QuantisedScales, RowsAreRightWithoutThem) {
   }
 }
 
-TEST(QuantisedScales, OfEveryKindAndTypeAreRight) {
+TEST(QuantisedScales, of_every_kind_and_type_are_right) {
   for (const ScaleKind kind : {ScaleKind::tensor, ScaleKind::head, ScaleKind::page,
                                ScaleKind::page_and_head, ScaleKind::token_and_head})
     for (const DType dtype : scale_types)
@@ -42,7 +42,7 @@ TEST(QuantisedScales, OfEveryKindAndTypeAreRight) {
       }
 }
 
-TEST(QuantisedScales, OfAnyNumberOfElementsAreRight) {
+TEST(QuantisedScales, of_any_number_of_elements_are_right) {
   int i = 0;
   for (const int32_t granularity : {1, 2, 3, 4, 5, 7, 8, 12, 16, 24, 32, 40, 48, 64, 65, 100, 128})
     for (const int32_t head_size : {64, 128, 256})
@@ -55,7 +55,7 @@ TEST(QuantisedScales, OfAnyNumberOfElementsAreRight) {
       }
 }
 
-TEST(QuantisedScales, OfOnePlaneMayDifferFromTheOther) {
+TEST(QuantisedScales, of_one_plane_may_differ_from_the_other) {
   const std::pair<ScaleOptions, ScaleOptions> pairs[] = {
       {per_token, granules_of(32)},
       {no_scales, granules_of(32)},
@@ -74,7 +74,7 @@ TEST(QuantisedScales, OfOnePlaneMayDifferFromTheOther) {
     }
 }
 
-TEST(QuantisedScales, AreFoundInPagesOfAnySize) {
+TEST(QuantisedScales, are_found_in_pages_of_any_size) {
   for (const int32_t page_size : {1, 2, 3, 8, 15, 16, 17, 24, 64, unbounded_page_size})
     for (const int32_t head_size : {128, 256}) {
       CaseOptions o = byte_case({{1, 70}, {2, 33}}, DType::i8, granules_of(4), head_size);
@@ -87,7 +87,7 @@ TEST(QuantisedScales, AreFoundInPagesOfAnySize) {
     }
 }
 
-TEST(QuantisedScales, AreRightRoundEdgesOfSlabsAndSpans) {
+TEST(QuantisedScales, are_right_round_edges_of_slabs_and_spans) {
   for (const int32_t context : {1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 255, 256, 257}) {
     EXPECT_TRUE(is_right(byte_case({{1, context}}, DType::f8_e5m2, granules_of(5))));
     EXPECT_TRUE(is_right(byte_case({{1, context}}, DType::f8_e4m3, per_token, 256)));
@@ -105,7 +105,7 @@ void align(PagedKVView& view, GuardedMemory& memory) {
   view.scales.data = memory.data() + behind;
 }
 
-TEST(QuantisedScales, MayLieBehindTheRow) {
+TEST(QuantisedScales, may_lie_behind_the_row) {
   CaseOptions o = byte_case({{1, 50}, {2, 20}});
   o.key_scales.kind = o.value_scales.kind = ScaleKind::behind_row;
   o.gap_bytes = 16;  // rows of 128 + 16 + 16 bytes
@@ -116,7 +116,7 @@ TEST(QuantisedScales, MayLieBehindTheRow) {
   EXPECT_TRUE(is_right(c));
 }
 
-TEST(QuantisedScales, MayLieGigabytesApart) {
+TEST(QuantisedScales, may_lie_gigabytes_apart) {
   for (const ScaleOptions& scales : forms) {
     AttentionCase c(byte_case({{1, 40}, {2, 33}}, DType::f8_e4m3, scales));
     PagedKVView& plane = c.args().value;
@@ -152,7 +152,7 @@ void change_scales(const PagedKVView& view, Make make) {
         }
 }
 
-TEST(QuantisedScales, OfTokensFarFromOneAnotherKeepTheirWeights) {
+TEST(QuantisedScales, of_tokens_far_from_one_another_keep_their_weights) {
   for (const ScaleOptions& scales : forms) {
     CaseOptions o = byte_case({{1, 60}, {2, 33}}, DType::f8_e4m3, scales);
     o.out_dtype = DType::f32;
@@ -164,7 +164,7 @@ TEST(QuantisedScales, OfTokensFarFromOneAnotherKeepTheirWeights) {
   }
 }
 
-TEST(QuantisedScales, AreRightWhereTheyVaryManyfoldAlongARow) {
+TEST(QuantisedScales, are_right_where_they_vary_manyfold_along_a_row) {
   for (const DType stored : stored_types)
     for (const int32_t granularity : {1, 4, 16}) {
       AttentionCase c(byte_case({{1, 60}, {2, 33}}, stored, granules_of(granularity)));
@@ -176,7 +176,7 @@ TEST(QuantisedScales, AreRightWhereTheyVaryManyfoldAlongARow) {
     }
 }
 
-TEST(QuantisedScales, RoundNoElementsWhereThoseOfEachRowAreOne) {
+TEST(QuantisedScales, round_no_elements_where_those_of_each_row_are_one) {
   for (const int32_t granularity : {1, 5, 16})
     for (const DType stored : stored_types) {
       CaseOptions o = byte_case({{1, 60}, {2, 33}}, stored, granules_of(granularity));
@@ -190,7 +190,7 @@ TEST(QuantisedScales, RoundNoElementsWhereThoseOfEachRowAreOne) {
     }
 }
 
-TEST(QuantisedScales, MayDifferFromTheFirstAtTheEndOfARowAlone) {
+TEST(QuantisedScales, may_differ_from_the_first_at_the_end_of_a_row_alone) {
   for (const int32_t granularity : {1, 5, 16}) {
     AttentionCase c(byte_case({{1, 60}, {2, 33}}, DType::i8, granules_of(granularity)));
     const int64_t last = 127 / granularity;
@@ -202,7 +202,7 @@ TEST(QuantisedScales, MayDifferFromTheFirstAtTheEndOfARowAlone) {
   }
 }
 
-TEST(QuantisedScales, OfZeroMakeRowsOfZero) {
+TEST(QuantisedScales, of_zero_make_rows_of_zero) {
   for (const ScaleOptions& scales : forms) {
     AttentionCase c(byte_case({{1, 60}, {2, 33}}, DType::i8, scales));
     for (const PagedKVView* view : {&c.args().key, &c.args().value})
@@ -213,7 +213,7 @@ TEST(QuantisedScales, OfZeroMakeRowsOfZero) {
   }
 }
 
-TEST(QuantisedScales, OfWhatABiasHidesAreIgnored) {
+TEST(QuantisedScales, of_what_a_bias_hides_are_ignored) {
   constexpr float lowest = -std::numeric_limits<float>::infinity();
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   for (const ScaleOptions& scales : forms)
@@ -240,7 +240,7 @@ TEST(QuantisedScales, OfWhatABiasHidesAreIgnored) {
     }
 }
 
-TEST(QuantisedScales, OfUnassignedPagesAreInvisible) {
+TEST(QuantisedScales, of_unassigned_pages_are_invisible) {
   for (const ScaleOptions& scales : forms) {
     CaseOptions o = byte_case({{1, 100}, {2, 64}, {1, 40}, {1, 16}}, DType::f8_e4m3, scales);
     o.unassigned = 0.5;
@@ -248,7 +248,7 @@ TEST(QuantisedScales, OfUnassignedPagesAreInvisible) {
   }
 }
 
-TEST(QuantisedScales, AreRightBesideEveryMaskAndTerm) {
+TEST(QuantisedScales, are_right_beside_every_mask_and_term) {
   for (const int32_t head_size : {64, 128, 256}) {
     CaseOptions o = byte_case({{1, 90}, {3, 60}, {2, 30}}, DType::i8, granules_of(6), head_size);
     o.mask = {20, 3, 0, 4};
@@ -264,7 +264,7 @@ TEST(QuantisedScales, AreRightBesideEveryMaskAndTerm) {
   }
 }
 
-TEST(QuantisedScales, GiveTheSameBitsHoweverSpansAreCut) {
+TEST(QuantisedScales, give_the_same_bits_however_spans_are_cut) {
   for (const int32_t head_size : {128, 256}) {
     CaseOptions o = byte_case({{1, 600}, {2, 300}}, DType::f8_e4m3, granules_of(8), head_size);
     o.out_dtype = DType::f32;
@@ -279,7 +279,7 @@ TEST(QuantisedScales, GiveTheSameBitsHoweverSpansAreCut) {
   }
 }
 
-TEST(QuantisedScales, AreRightOnAnySchedule) {
+TEST(QuantisedScales, are_right_on_any_schedule) {
   for (const ScaleOptions& scales : forms)
     for (uint64_t seed = 10; seed < 16; ++seed)
       EXPECT_TRUE(is_right(byte_case({{1, 200}, {2, 140}}, DType::f8_e4m3, scales),

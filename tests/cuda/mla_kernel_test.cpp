@@ -55,25 +55,25 @@ template <class Kernel>
   return is_right<Kernel>(c, o);
 }
 
-TEST(MlaKernel, IsRightRoundEdgesOfTilesAndSpans) {
+TEST(MlaKernel, is_right_round_edges_of_tiles_and_spans) {
   for (const int32_t context : {1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 257})
     EXPECT_TRUE(is_right<Plain>(latent_case({{1, context}})));
 }
 
-TEST(MlaKernel, IsRightOnRaggedBatches) {
+TEST(MlaKernel, is_right_on_ragged_batches) {
   EXPECT_TRUE(is_right<Plain>(latent_case({{1, 77}, {2, 130}, {0, 9}, {1, 3}, {0, 0}, {1, 200}})));
   EXPECT_TRUE(is_right<Plain>(latent_case({{0, 0}})));
   EXPECT_TRUE(is_right<Small>(latent_case({{1, 77}, {2, 130}, {0, 9}, {1, 3}, {1, 200}})));
 }
 
-TEST(MlaKernel, IsRightForAnyNumberOfRows) {
+TEST(MlaKernel, is_right_for_any_number_of_rows) {
   for (const int32_t heads : {1, 3, 8, 15, 17, 31, 32, 40})
     EXPECT_TRUE(is_right<Plain>(latent_case({{1, 50}, {3, 40}}, heads)));
   EXPECT_TRUE(is_right<Plain>(latent_case({{7, 40}}, 5)));  // tokens across tasks
   EXPECT_TRUE(is_right<Small>(latent_case({{3, 40}}, 12)));
 }
 
-TEST(MlaKernel, IsRightForPagesOfAnySize) {
+TEST(MlaKernel, is_right_for_pages_of_any_size) {
   for (const int32_t page_size : {1, 2, 3, 8, 16, 24, 64, unbounded_page_size}) {
     CaseOptions o = latent_case({{1, 70}, {2, 33}});
     o.page_size = page_size;
@@ -81,7 +81,7 @@ TEST(MlaKernel, IsRightForPagesOfAnySize) {
   }
 }
 
-TEST(MlaKernel, IsRightForAnyTableAndStride) {
+TEST(MlaKernel, is_right_for_any_table_and_stride) {
   for (const TableForm table : {TableForm::csr, TableForm::rows_in_larger}) {
     CaseOptions o = latent_case({{1, 70}, {2, 33}, {1, 5}});
     o.table = table;
@@ -90,14 +90,14 @@ TEST(MlaKernel, IsRightForAnyTableAndStride) {
   }
 }
 
-TEST(MlaKernel, CountsKeysOfUnassignedPagesAsInvisible) {
+TEST(MlaKernel, counts_keys_of_unassigned_pages_as_invisible) {
   CaseOptions o = latent_case({{1, 100}, {2, 64}, {1, 40}, {1, 16}});
   o.unassigned = 0.5;
   EXPECT_TRUE(is_right<Plain>(o));
   EXPECT_TRUE(is_right<General>(o));
 }
 
-TEST(MlaKernel, CountsKeysBehindAPlaneWithoutPagesAsInvisible) {
+TEST(MlaKernel, counts_keys_behind_a_plane_without_pages_as_invisible) {
   CaseOptions o = latent_case({{1, 70}, {2, 70}});
   o.page_size = unbounded_page_size;
   for (const int64_t rows : {1, 38, 39, 70}) {
@@ -107,7 +107,7 @@ TEST(MlaKernel, CountsKeysBehindAPlaneWithoutPagesAsInvisible) {
   }
 }
 
-TEST(MlaKernel, IsRightForEveryMask) {
+TEST(MlaKernel, is_right_for_every_mask) {
   const Mask masks[] = {Mask::full(),
                         Mask::sliding_window(1),
                         Mask::sliding_window(40),
@@ -124,14 +124,14 @@ TEST(MlaKernel, IsRightForEveryMask) {
   }
 }
 
-TEST(MlaKernel, IsRightForPositionsOfAnyKind) {
+TEST(MlaKernel, is_right_for_positions_of_any_kind) {
   CaseOptions o = latent_case({{1, 90}, {3, 60}, {4, 2}}, 6);
   o.mask = Mask::sliding_window(30, 4);
   o.query_positions = o.key_positions = true;
   EXPECT_TRUE(is_right<Plain>(o));
 }
 
-TEST(MlaKernel, LeavesOutWhatIsBetweenSinksAndWindow) {
+TEST(MlaKernel, leaves_out_what_is_between_sinks_and_window) {
   CaseOptions o = latent_case({{1, 900}});
   o.mask = Mask::sliding_window(33, 5);
   for (const Reproducible level : {Reproducible::per_plan, Reproducible::per_query}) {
@@ -140,7 +140,7 @@ TEST(MlaKernel, LeavesOutWhatIsBetweenSinksAndWindow) {
   }
 }
 
-TEST(MlaKernel, IsRightInF16) {
+TEST(MlaKernel, is_right_in_f16) {
   CaseOptions o = latent_case({{1, 77}, {2, 130}, {1, 3}});
   o.q_dtype = o.key_dtype = o.value_dtype = DType::f16;
   for (const DType out : {DType::f32, DType::f16, DType::bf16}) {
@@ -150,7 +150,7 @@ TEST(MlaKernel, IsRightInF16) {
   EXPECT_TRUE((is_right<cuda::mla::SmallLatent<DType::f16, true>>(o)));
 }
 
-TEST(MlaKernel, WritesSinkLogitsIntoTheDenominatorOnce) {
+TEST(MlaKernel, writes_sink_logits_into_the_denominator_once) {
   CaseOptions o = latent_case({{1, 300}, {2, 4}, {1, 0}});
   o.sink_logits = true;
   o.out_dtype = DType::f32;
@@ -160,13 +160,13 @@ TEST(MlaKernel, WritesSinkLogitsIntoTheDenominatorOnce) {
   EXPECT_TRUE(is_right<General>(o));
 }
 
-TEST(MlaKernel, WritesNoLseWhereNoneIsWanted) {
+TEST(MlaKernel, writes_no_lse_where_none_is_wanted) {
   CaseOptions o = latent_case({{1, 40}, {2, 4}});
   o.lse = false;
   EXPECT_TRUE(is_right<Plain>(o));
 }
 
-TEST(MlaKernel, IsRightForIntervals) {
+TEST(MlaKernel, is_right_for_intervals) {
   CaseOptions o = latent_case({{1, 100}, {6, 70}, {3, 20}}, 5);
   o.intervals = true;
   for (uint64_t seed = 1; seed <= 3; ++seed) {
@@ -175,7 +175,7 @@ TEST(MlaKernel, IsRightForIntervals) {
   }
 }
 
-TEST(MlaKernel, IsRightForTrees) {
+TEST(MlaKernel, is_right_for_trees) {
   for (const TreeForm tree : {TreeForm::chain, TreeForm::random, TreeForm::bits}) {
     CaseOptions o = latent_case({{5, 70}, {1, 40}, {9, 33}, {3, 3}}, 3);
     o.tree = tree;
@@ -183,7 +183,7 @@ TEST(MlaKernel, IsRightForTrees) {
   }
 }
 
-TEST(MlaKernel, ReadsKeysThatOneRowAloneSees) {
+TEST(MlaKernel, reads_keys_that_one_row_alone_sees) {
   CaseOptions o = latent_case({{1, 70}});
   o.bias = BiasForm::per_head;
   for (const int64_t head : {0, 7, 15}) {
@@ -200,7 +200,7 @@ TEST(MlaKernel, ReadsKeysThatOneRowAloneSees) {
   }
 }
 
-TEST(MlaKernel, IsRightForTermsOfLogits) {
+TEST(MlaKernel, is_right_for_terms_of_logits) {
   CaseOptions o = latent_case({{1, 90}, {3, 50}}, 6);
   o.softcap = 2.0f;
   EXPECT_TRUE(is_right<General>(o));
@@ -226,7 +226,7 @@ CaseOptions as_latent(CaseOptions o) {
   return o;
 }
 
-TEST(MlaKernel, KeepsBiasesAtBothEndsOfFloat) {
+TEST(MlaKernel, keeps_biases_at_both_ends_of_float) {
   for (const BiasCase& bias : bias_cases()) {
     SCOPED_TRACE(bias.name);
     CaseOptions o = as_latent(bias.options);
@@ -237,7 +237,7 @@ TEST(MlaKernel, KeepsBiasesAtBothEndsOfFloat) {
   }
 }
 
-TEST(MlaKernel, KeepsOtherTermsAtBothEndsOfFloat) {
+TEST(MlaKernel, keeps_other_terms_at_both_ends_of_float) {
   for (const BiasCase& one : term_cases()) {
     SCOPED_TRACE(one.name);
     AttentionCase c(as_latent(one.options));
@@ -257,7 +257,7 @@ std::vector<std::byte> bits_of(const CaseOptions& options, const MlaOptions& o, 
   return c.output_bits();
 }
 
-TEST(MlaKernel, GivesTheSameBitsHoweverSpansAreCut) {
+TEST(MlaKernel, gives_the_same_bits_however_spans_are_cut) {
   CaseOptions o = latent_case({{1, 1300}, {2, 300}}, 4);
   o.out_dtype = DType::f32;
   o.page_size = 64;
@@ -273,7 +273,7 @@ TEST(MlaKernel, GivesTheSameBitsHoweverSpansAreCut) {
   }
 }
 
-TEST(MlaKernel, GivesTheSameBitsToAQueryOnItsOwn) {
+TEST(MlaKernel, gives_the_same_bits_to_a_query_on_its_own) {
   CaseOptions o = latent_case({{3, 600}}, 7);
   o.out_dtype = DType::f32;
   o.reproducible = Reproducible::per_query;
@@ -295,13 +295,13 @@ TEST(MlaKernel, GivesTheSameBitsToAQueryOnItsOwn) {
   EXPECT_EQ(std::memcmp(bits.data(), expected.data() + 2 * row, row), 0);
 }
 
-TEST(MlaKernel, IsRightHoweverThePlanCutsIt) {
+TEST(MlaKernel, is_right_however_the_plan_cuts_it) {
   CaseOptions o = latent_case({{1, 700}, {2, 300}, {1, 60}});
   for (const int blocks : {1, 2, 4, 7}) EXPECT_TRUE(is_right<Plain>(o, {.blocks = blocks}));
   EXPECT_TRUE(is_right<Small>(o, {.blocks = 5}));
 }
 
-TEST(MlaKernel, IsRightOnAnySchedule) {
+TEST(MlaKernel, is_right_on_any_schedule) {
   CaseOptions o = latent_case({{1, 300}, {2, 140}});
   for (uint64_t seed = 10; seed < 18; ++seed) {
     EXPECT_TRUE(is_right<Plain>(o, {.blocks = 4, .resident = 4, .seed = seed}));
@@ -309,7 +309,7 @@ TEST(MlaKernel, IsRightOnAnySchedule) {
   }
 }
 
-TEST(MlaKernel, FindsPagesGigabytesApart) {
+TEST(MlaKernel, finds_pages_gigabytes_apart) {
   CaseOptions o = latent_case({{1, 40}, {2, 33}});
   AttentionCase c(o);
   PagedKVView& plane = c.args().key;
@@ -331,13 +331,13 @@ TEST(MlaKernel, FindsPagesGigabytesApart) {
   }
 }
 
-TEST(MlaKernel, FindsAWorkspaceThatWasNotPrepared) {
+TEST(MlaKernel, finds_a_workspace_that_was_not_prepared) {
   AttentionCase c(latent_case({{1, 700}}));
   const MlaResult result = run_mla<Plain>(c, {.blocks = 3, .arrivals = 0xffffffffu});
   EXPECT_NE(result.fault.find("workspace not prepared"), std::string::npos) << result.fault;
 }
 
-TEST(MlaKernel, IsChosenByTypeAndOptions) {
+TEST(MlaKernel, is_chosen_by_type_and_options) {
   AttentionCase c(latent_case({{1, 3}}));
   const AttentionProblem problem = resolve(c.problem()).value();
   EXPECT_EQ(unsupported(cuda::supports_mla, problem), nullptr);
@@ -353,7 +353,7 @@ TEST(MlaKernel, IsChosenByTypeAndOptions) {
   EXPECT_EQ(cuda::mla_kernel.geometry(other).rows, General::rows);
 }
 
-TEST(MlaKernel, RefusesOtherShapesAndTypesByName) {
+TEST(MlaKernel, refuses_other_shapes_and_types_by_name) {
   AttentionCase c(latent_case({{1, 3}}));
   AttentionProblem problem = resolve(c.problem()).value();
   problem.q_dtype = DType::f16;

@@ -20,14 +20,14 @@ PROGRAMS = {  # cheap ones first: they run first
     "logits": {"sources": ["tests/cuda/logits_test.cpp"]},
     "decode": {"sources": ["tests/cuda/decode_kernel_test.cpp"], "links": True},
     "quantised": {"sources": ["tests/cuda/decode_quantised_scales_test.cpp", "tests/cuda/quantised_case.cpp"], "links": True,
-                  "filter": "-*OfEveryKind*:*OfAnyNumber*:*AnySize:*OnAnySchedule:*HoweverSpans*"},
+                  "filter": "-*of_every_kind*:*of_any_number*:*any_size:*on_any_schedule:*however_spans*"},
     "prefill": {"sources": ["tests/cuda/prefill_kernel_test.cpp", "tests/cuda/prefill_bits_test.cpp", "tests/cuda/prefill_case.cpp"],
                 "links": True, "filter": "-Prefill.every_pair*:Prefill.every_instance*"},
     "append": {"sources": ["tests/cuda/append_kernel_test.cpp"], "links": True},
     "copy": {"sources": ["tests/cuda/copy_kernel_test.cpp", "src/cuda/copy/kernels.cpp"], "links": True},
     "mla": {"sources": ["tests/cuda/mla_kernel_test.cpp"], "links": True,
-            "filter": "-MlaKernel.IsRightOnAnySchedule:MlaKernel.IsRightHoweverThePlanCutsIt"},
-    "caches": {"sources": ["tests/cache/static_scales_test.cpp", "tests/cache/paged_kv_cache_test.cpp", "src/cache/static_checks.cpp",
+            "filter": "-MlaKernel.is_right_on_any_schedule:MlaKernel.is_right_however_the_plan_cuts_it"},
+    "caches": {"sources": ["tests/cache/static_scales_test.cpp", "tests/cache/paged_kv_cache_test.cpp", "src/cache/check_static.cpp",
                            "src/cache/check_alignment.cpp", *TEST]},
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "attention/validate.h"
+#include "attention/check.h"
 #include "cuda/prefill_case.h"
 #include "reference/elements.h"
 #include "support/part.h"

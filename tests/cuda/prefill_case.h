@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "attention/validate.h"
+#include "attention/check.h"
 #include "cuda/prefill/kernels.h"
 #include "cuda/prefill/prefill.h"
 #include "folio/testing/cta/grid.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "attention/validate.h"
+#include "attention/check.h"
 #include "cuda/plan_run.h"
 #include "cuda/prefill_case.h"
 #include "support/run_case.h"

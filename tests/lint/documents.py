@@ -5,10 +5,10 @@
 usage: documents.py ROOT     prints `file: breach`; exit status 1 if there is one
 
   links     every relative link of a Markdown file leads to a file
-  paths     every path from the root that stands between backquotes exists, but in docs/lab, a record
+  paths     every path from the root that stands between backquotes exists, but in docs/records, a record
   index     docs/index.md, or the index of its folder, leads to every document
   example   the README's C++ block is the marked part of examples/readme.cpp
-  length    the README has at most 150 lines
+  length    the README has at most 90 lines
   merges    no text file of the project, source or document, holds a line that an unfinished merge has left
 """
 import pathlib
@@ -33,7 +33,7 @@ def check_links(root):
 
 def check_paths(root):
     files = [root / name for name in ("README.md", "CONTRIBUTING.md")]
-    files += [path for path in sorted((root / "docs").rglob("*.md")) if path.parent.name != "lab"]
+    files += [path for path in sorted((root / "docs").rglob("*.md")) if path.parent.name != "records"]
     for path in files:
         for name in PATH.findall(path.read_text()):
             if not (root / name).exists():
@@ -60,8 +60,8 @@ def check_example(root):
 
 def check_length(root):
     lines = len((root / "README.md").read_text().splitlines())
-    if lines > 150:
-        yield "README.md", f"length: {lines} lines, at most 150"
+    if lines > 90:
+        yield "README.md", f"length: {lines} lines, at most 90"
 
 
 def check_merges(root):

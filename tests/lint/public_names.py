@@ -5,7 +5,8 @@
 usage: public_names.py ROOT [--write]     prints each difference; exit status 1 if there is one
 
 Text alone: comments and directives are dropped, and what is declared between `namespace folio::inline v1 {` and its end counts, but
-for what lies in an inner namespace (`detail`, `tma`, `emulator`). A name is listed under the first of the two headers that has it.
+for what lies in an inner namespace (`detail`, `pool`, `tier`, `tma`, `emulator`) and second names by `using`. A name is listed under the
+first of the two headers that has it.
 """
 import pathlib
 import re
@@ -62,7 +63,7 @@ def name_of(declaration):
     text = re.sub(r"^requires\s*\((?:[^()]|\([^()]*\))*\)\s*", "", text)
     if (found := re.match(r"(?:using|concept)\s+(\w+)\s*=", text)) is not None:
         return found.group(1)
-    if text.startswith(("using", "static_assert", "friend", "&&", "||")) or "operator" in text:
+    if text.startswith(("using", "namespace", "static_assert", "friend", "&&", "||")) or "operator" in text:
         return None  # the last two: a concept goes on behind the braces of its first requirement
     if (found := TYPE.match(text)) is not None:
         return found.group(1)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tests/lint/seed_table.py: docs/seed_members.md, the table of the seeds' members with their headers and tests.
+"""tests/lint/seed_table.py: docs/generated/seed_members.md, the table of the seeds' members with their headers and tests.
 
 usage: seed_table.py write ROOT      writes the document from the lists of headings and overloads, the headers and the tests
        seed_table.py check ROOT      exit status 1 if it would be written otherwise, or if a member is in no header or no test
@@ -15,7 +15,7 @@ import sys
 
 from seed_headings import signatures, suite_of
 
-DOCUMENT = "docs/seed_members.md"
+DOCUMENT = "docs/generated/seed_members.md"
 LIST = "tests/cache/seed_headings.txt"
 SIGNATURES = "tests/cache/seed_signatures.txt"
 TESTS = "tests/seed_members"

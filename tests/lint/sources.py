@@ -11,6 +11,8 @@ usage: sources.py ROOT        prints `file:line: rule` for each breach; exit sta
   listed     every public header stands in cmake/FolioHeaders.cmake, and nothing else does
   direction  a folder includes only what DIRECTION allows it
   open end   no TODO, FIXME or XXX
+  name       tests of gtest are called by sentences in snake_case; what they quote keeps its capitals
+  seed       no random test but by test_seed() (tests/support/random.h)
   own folder no test writes to the folder of temporary files itself, where others' files have the same names
   status     no test of ctest has properties that make it ignore an exit status, or take any failure for the one that is meant
 """
@@ -22,11 +24,14 @@ CODE = {".h", ".cpp", ".cuh", ".cu"}
 OTHER = {".py", ".pyi", ".sh", ".cmake", ".yml"}
 MAX_LINES, MAX_COLUMNS = 800, 100
 
-# folder -> what may stand between the quotes of its includes. `folio/x/` are public headers, the rest lies in src/.
+# folder -> what may stand between the quotes of its includes. `folio/x/` are public headers, the rest lies in src/, or in the tool.
 PUBLIC_CORE = ["folio/core/"]
 PUBLIC_CACHE = PUBLIC_CORE + ["folio/tma/", "folio/cache/"]
 PUBLIC_ATTENTION = PUBLIC_CACHE + ["folio/attention/"]
 KERNELS = PUBLIC_ATTENTION + ["core/", "cache/"]
+# Of the tool: each may include those in front of it.
+ROOMS = ["parts/", "load/", "tiers/", "replay/", "report/", "capacity/"]
+POOL = PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/", "core/"]
 DIRECTION = {
     "include/folio/core/": PUBLIC_CORE,
     "include/folio/tma/": PUBLIC_CORE + ["folio/tma/"],
@@ -34,6 +39,7 @@ DIRECTION = {
     "include/folio/attention/": PUBLIC_ATTENTION,
     "include/folio/pool/": PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/"],
     "include/folio/names/": PUBLIC_CORE + ["folio/pool/name.h", "folio/c/pool_functions.h", "folio/names/"],
+    "include/folio/testing/medium_conformance.h": PUBLIC_CORE + ["folio/pool/name.h", "folio/tier/"],
     "include/folio/testing/": PUBLIC_CACHE + ["folio/testing/"],
     "src/core/": PUBLIC_CORE + ["core/"],
     "src/tma/": PUBLIC_CORE + ["folio/tma/", "core/", "tma/"],
@@ -47,11 +53,24 @@ DIRECTION = {
     "src/mask/": KERNELS + ["kernel/", "cpu/features.h", "mask/"],
     "include/folio/c/": ["folio/c/"],
     "src/c/": PUBLIC_ATTENTION + ["folio/pool/", "folio/c/", "c/"],
-    "src/pool/": PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/", "core/", "pool/"],
+    "src/pool/pages/": POOL + ["pool/pages/"],
+    "src/pool/groups/": POOL + ["pool/pages/", "pool/groups/"],
+    "src/pool/eviction/": POOL + ["pool/pages/", "pool/groups/", "pool/eviction/"],
+    "src/pool/outside/": POOL + ["pool/pages/", "pool/outside/"],
+    "src/pool/lookup/": POOL + ["pool/pages/", "pool/eviction/", "pool/outside/", "pool/lookup/"],
+    "src/pool/": POOL + ["pool/"],
     "src/names/": PUBLIC_CORE + ["folio/pool/name.h", "folio/names/", "names/"],
-    "cli/": ["folio/", "reference/", "support/"],
+    "cli/parts/": ["folio/", "parts/"],
+    "cli/load/": ["folio/", *ROOMS[:2]],
+    "cli/tiers/": ["folio/", *ROOMS[:3]],
+    "cli/replay/": ["folio/", "reference/", "support/", *ROOMS[:4]],
+    "cli/report/": ["folio/", *ROOMS[:5]],
+    "cli/capacity/": ["folio/", *ROOMS],
+    "cli/directory/": ["folio/", "parts/", "directory/"],
+    "cli/transfer/": ["folio/", "parts/", "transfer/"],
+    "cli/": ["folio/", *ROOMS, "directory/", "transfer/"],
     "bench/": ["folio/", "reference/", "support/", "cpu/features.h", "cpu/append/rows.h", "attention/kernel_list.h", "tier/disk/file_io.h"],
-    "fuzz/": ["folio/", "pool/"],
+    "fuzz/": ["folio/", "pool/", "load/"],
     "examples/": ["folio/"],
     "clients/": ["folio/"],
     "python/src/": ["folio/"],
@@ -63,6 +82,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 BUILD_MACRO = re.compile(r"\b(NDEBUG|__AVX\w*|__SSE\w*|__FMA__|__F16C__|__AMX\w*|__ARM_\w+)\b")
 HEAVY_HEADER = re.compile(r"(cuda|cuda_\w+|cooperative_groups)\.h|\w*intrin\.h|omp\.h|arm_\w+\.h")
 SHARED_FOLDER = re.compile(r"\bTempDir\(\)")
+TEST_NAME = re.compile(r"^(?:TYPED_)?TEST(?:_[FP])?\(\w+, ([A-Z]\w*|[a-z0-9]+[A-Z][A-Za-z0-9]*)\)")
+FRESH_SEED = re.compile(r"\brandom_device\b")
 STATUS_IGNORED = re.compile(r"\b(PASS_REGULAR_EXPRESSION|WILL_FAIL|SKIP_REGULAR_EXPRESSION|SKIP_RETURN_CODE)\b")
 OPEN_END = re.compile(r"\b(TODO|FIXME|XXX)\b")
 
@@ -104,6 +125,11 @@ def check_code(path, lines):
             yield number, "open end: finish it, or write an issue"
         if SHARED_FOLDER.search(line):
             yield number, "own folder: expected a TemporaryFolder (tests/support/temporary_folder.h)"
+        test = TEST_NAME.match(line)
+        if test:
+            yield number, f"name: {test[1]}, expected a sentence in snake_case"
+        if FRESH_SEED.search(line):
+            yield number, "seed: expected test_seed() (tests/support/random.h)"
         if is_public and BUILD_MACRO.search(line):
             yield number, "public: depends on NDEBUG or an instruction-set macro"
         include = INCLUDE.match(line)

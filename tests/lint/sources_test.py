@@ -39,11 +39,22 @@ class SourcesLint(unittest.TestCase):
         self.assert_finds({"src/cpu/a.cpp": f'{SPDX}/// src/cpu/a.cpp: x.\n#include "attention/border.h"\n'}, "direction")
 
     def test_a_program_sees_its_own_files_and_no_kernel(self):
-        own = f'{SPDX}/// cli/a.cpp: x.\n#include "own.h"\n#include "reference/attention.h"\n'
-        self.assertEqual(self.breaches({"cli/a.cpp": own}), [])
-        self.assert_finds({"cli/a.cpp": own + '#include "cpu/profile.h"\n'}, "direction")
+        own = f'{SPDX}/// bench/a.cpp: x.\n#include "own.h"\n#include "reference/attention.h"\n'
+        self.assertEqual(self.breaches({"bench/a.cpp": own}), [])
+        self.assert_finds({"bench/a.cpp": own + '#include "cpu/profile.h"\n'}, "direction")
         self.assertEqual(self.breaches({"examples/a.cpp": f'{SPDX}/// examples/a.cpp: x.\n#include "own.h"\n'}), [])
         self.assert_finds({"examples/a.cpp": f'{SPDX}/// examples/a.cpp: x.\n#include "cpu/profile.h"\n'}, "direction")
+
+    def test_a_room_of_the_tool_sees_those_in_front_of_it(self):
+        own = f'{SPDX}/// cli/replay/a.cpp: x.\n#include "replay/b.h"\n#include "load/trace.h"\n#include "reference/attention.h"\n'
+        self.assertEqual(self.breaches({"cli/replay/a.cpp": own}), [])
+        self.assert_finds({"cli/replay/a.cpp": own + '#include "report/report.h"\n'}, "direction")
+        self.assert_finds({"cli/replay/a.cpp": own + '#include "b.h"\n'}, "direction")
+        aside = f'{SPDX}/// cli/directory/a.cpp: x.\n#include "parts/text.h"\n'
+        self.assertEqual(self.breaches({"cli/directory/a.cpp": aside}), [])
+        self.assert_finds({"cli/directory/a.cpp": aside + '#include "load/trace.h"\n'}, "direction")
+        main = f'{SPDX}/// cli/main.cpp: x.\n#include "replay_command.h"\n#include "capacity/capacity.h"\n'
+        self.assertEqual(self.breaches({"cli/main.cpp": main}), [])
 
     def test_the_python_module_sees_its_own_files_and_public_headers(self):
         own = f'{SPDX}/// src/a.cpp: x.\n#include "own.h"\n#include <folio/folio.h>\n'
@@ -87,6 +98,14 @@ class SourcesLint(unittest.TestCase):
     def test_files_in_the_folder_of_all_temporary_files_are_found(self):
         own = f'{SPDX}/// tests/a.cpp: x.\nauto path = testing::TempDir() + "a";\n'
         self.assert_finds({"tests/a.cpp": own}, "own folder")
+
+    def test_names_that_are_no_sentences_and_seeds_that_nobody_can_repeat_are_found(self):
+        head = f"{SPDX}/// tests/a.cpp: x.\n"
+        for kind in ("TEST", "TEST_F", "TEST_P", "TYPED_TEST", "TYPED_TEST_P"):
+            self.assert_finds({"tests/a.cpp": f"{head}{kind}(A, IsRight) {{\n"}, "name: IsRight")
+            self.assertEqual(self.breaches({"tests/a.cpp": f"{head}{kind}(A, is_right_for_BK) {{\n"}), [])
+        self.assert_finds({"tests/a.cpp": f"{head}TEST(A, isRight) {{\n"}, "name: isRight")
+        self.assert_finds({"tests/a.cpp": f"{head}std::mt19937 rng(std::random_device{{}}());\n"}, "seed")
 
 
 if __name__ == "__main__":

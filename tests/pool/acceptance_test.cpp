@@ -115,8 +115,8 @@ class Chosen final : public pool::EvictionPolicy {
 
 TEST(Acceptance, what_stands_behind_an_evicted_page_is_never_found_again) {
   PagePool pool = make_pool({.num_pages = 3, .page_size = 2});
-  Chosen policy(PoolInspection::lists(pool));
-  PoolInspection::use_policy(pool, &policy);
+  Chosen policy(pool::PoolInspection::lists(pool));
+  pool::PoolInspection::use_policy(pool, &policy);
   const Tokens chain = count_from(0, 6);
   const SequenceId a = prefill(pool, chain);
   policy.page = row(pool, a, 2)[1];

@@ -60,9 +60,9 @@ class EventReplay {
   [[nodiscard]] static Contents of(const PagePool& pool) {
     Contents contents;
     for (uint32_t page = 0; page < pool.num_pages(); ++page) {
-      const pool::PageRecord& record = PoolInspection::record(pool, page);
+      const pool::PageRecord& record = pool::PoolInspection::record(pool, page);
       if (!record.findable) continue;
-      const PageName* name = PoolInspection::index(pool).name_of(page);
+      const PageName* name = pool::PoolInspection::index(pool).name_of(page);
       contents[record.content] = {record.parent, name != nullptr,
                                   name == nullptr ? PageName() : *name};
     }

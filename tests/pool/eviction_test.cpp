@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/pool/eviction_test.cpp: what each policy means for a pool, streams of requests too long
 /// for arbitrary calls, and a policy of the test's own.
-#include "pool/eviction.h"
+#include "pool/eviction/eviction.h"
 
 #include <gtest/gtest.h>
 
@@ -205,11 +205,11 @@ RC_GTEST_PROP(EvictionStream, lru_lfu_and_cost_never_leave_a_page_behind_that_no
   for (int i = 0; i < 300; ++i) {
     serve(pool, stream.next());
     for (uint32_t page = 0; page < pool.num_pages(); ++page) {
-      const pool::PageRecord& record = PoolInspection::record(pool, page);
+      const pool::PageRecord& record = pool::PoolInspection::record(pool, page);
       if (!pool::is_cached(record.list)) continue;
-      bool reached = record.parent == PoolInspection::namespaces(pool)[0].content;
+      bool reached = record.parent == pool::PoolInspection::namespaces(pool)[0].content;
       for (uint32_t other = 0; other < pool.num_pages(); ++other)
-        reached = reached || PoolInspection::record(pool, other).content == record.parent;
+        reached = reached || pool::PoolInspection::record(pool, other).content == record.parent;
       RC_ASSERT(reached);
     }
   }
@@ -254,8 +254,8 @@ class Mru final : public pool::EvictionPolicy {
 
 TEST(Eviction, a_pool_evicts_what_a_policy_of_the_tests_says) {
   PagePool pool = make_pool(pool_of(Eviction::lru, 4));
-  Mru mru(PoolInspection::lists(pool));
-  PoolInspection::use_policy(pool, &mru);
+  Mru mru(pool::PoolInspection::lists(pool));
+  pool::PoolInspection::use_policy(pool, &mru);
   for (TokenId id = 1; id <= 9; ++id) serve(pool, {id});
   for (TokenId id = 1; id <= 9; ++id) EXPECT_EQ(has(pool, id), id <= 3 || id == 9) << id;
   EXPECT_EQ(mru.finds, 0);

@@ -26,7 +26,7 @@ int32_t found(const PagePool& pool, Tokens pages) {
 }
 
 bool is_first_child(const PagePool& pool, uint32_t page) {
-  return PoolInspection::record(pool, page).first_child;
+  return pool::PoolInspection::record(pool, page).first_child;
 }
 
 /// Admits the prompts while nothing of them is cached, then feeds them.

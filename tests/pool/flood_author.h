@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "pool/lookup/prefix_index.h"
 #include "pool/pool_helpers.h"
-#include "pool/prefix_index.h"
 
 namespace folio::test {
 

@@ -61,9 +61,9 @@ void GroupModel::for_visible(const Sequence& s, auto call) const {
 }
 
 bool GroupModel::awaits_copy(uint32_t group, uint32_t page) const {
-  if (group == 0) return PoolInspection::record(pool_, page).awaits_copy;
-  const pool::Group& g = PoolInspection::groups(pool_)[group];
-  return page < g.num_pages && g.pages[page].pending_copy != pool::no_page;
+  if (group == 0) return pool::PoolInspection::record(pool_, page).awaits_copy;
+  const pool::Group& g = pool::PoolInspection::groups(pool_)[group];
+  return page < g.num_pages && g.records[page].pending_copy != pool::no_page;
 }
 
 // ---- Sequences
@@ -81,7 +81,7 @@ int64_t GroupModel::room_behind(const Sequence& s, int32_t new_tokens) const {
 
 void GroupModel::expect_too_few(const std::vector<int64_t>& ends) {
   ++refused_rooms;
-  const pool::Groups& groups = PoolInspection::groups(pool_);
+  const pool::Groups& groups = pool::PoolInspection::groups(pool_);
   uint32_t most[pool::max_groups] = {};
   for (uint32_t g = 0; g < num_groups(); ++g) {
     for (const int64_t end : ends) most[g] += static_cast<uint32_t>(end / page_size_[g]) + 2;
@@ -148,7 +148,7 @@ void GroupModel::commit(size_t sequence, const std::vector<TokenId>& written, Me
   // A state is overwritten: what copies it must have run. Copies of tokens read what stays.
   for (uint32_t g = 1; g < num_groups(); ++g) {
     const bool state = groups_[g].rule == GroupRule::state;
-    if (state && !PoolInspection::groups(pool_)[g].copies.pending().empty()) take_copies();
+    if (state && !pool::PoolInspection::groups(pool_)[g].copies.pending().empty()) take_copies();
   }
   if (end > s.room) {
     RC_ASSERT(pool_.commit(s.id, written, merge).code() == Errc::invalid_argument);

@@ -17,20 +17,20 @@ int GroupModel::content(uint64_t number) const {
 }
 
 int GroupModel::beginning() const {
-  const pool::Namespaces& spaces = PoolInspection::namespaces(pool_);
+  const pool::Namespaces& spaces = pool::PoolInspection::namespaces(pool_);
   const uint32_t space = spaces.find({}, 0);
   return space == pool::no_namespace ? 0 : static_cast<int>(spaces[space].content);
 }
 
 int GroupModel::content_before(SequenceId id, int64_t position) const {
   if (position == 0) return beginning();
-  return content(PoolInspection::record(pool_, entry(id, 0, position - 1)).content);
+  return content(pool::PoolInspection::record(pool_, entry(id, 0, position - 1)).content);
 }
 
 uint32_t GroupModel::find_page(int parent, const TokenId* tokens) const {
   for (uint32_t page = 0; page < checked(pool_.group(0)).num_pages && parent != 0; ++page) {
-    const pool::PageRecord& record = PoolInspection::record(pool_, page);
-    const std::span<const TokenId> there = PoolInspection::tokens(pool_, page);
+    const pool::PageRecord& record = pool::PoolInspection::record(pool_, page);
+    const std::span<const TokenId> there = pool::PoolInspection::tokens(pool_, page);
     if (record.findable && content(record.parent) == parent &&
         std::equal(there.begin(), there.end(), tokens))
       return page;
@@ -50,12 +50,12 @@ void GroupModel::name_pages(Sequence& s, int64_t begin) {
   for (int64_t p = begin / size; (p + 1) * size <= std::ssize(s.tokens); ++p) {
     if (!options_.prefix_reuse) return;
     const int before = items_.enter(s.items, content_before(s.id, p), static_cast<size_t>(p));
-    const pool::PageRecord& record = PoolInspection::record(pool_, entry(s.id, 0, p));
+    const pool::PageRecord& record = pool::PoolInspection::record(pool_, entry(s.id, 0, p));
     expect_parent(record.parent, before);
     // of all pages with one content, one is found
     const uint32_t found = find_page(before, s.tokens.data() + p * size);
     RC_ASSERT(found != pool::no_page);
-    RC_ASSERT(PoolInspection::record(pool_, found).content == record.content);
+    RC_ASSERT(pool::PoolInspection::record(pool_, found).content == record.content);
   }
 }
 
@@ -66,7 +66,7 @@ void GroupModel::give_up(Sequence& s, const NaiveWish& wish, GivenUp& all) {
   const int64_t full = std::ssize(s.tokens) / size;
   if (options_.min_partial_tokens != 0 && fill >= options_.min_partial_tokens) {
     const uint32_t page = entry(s.id, 0, full);
-    const pool::PageRecord& record = PoolInspection::record(pool_, page);
+    const pool::PageRecord& record = pool::PoolInspection::record(pool_, page);
     if (record.content == 0 && !record.awaits_copy &&
         record.references - all.references[page] == 1) {
       const int before = content_before(s.id, full);
@@ -83,7 +83,7 @@ void GroupModel::give_up(Sequence& s, const NaiveWish& wish, GivenUp& all) {
 
 void GroupModel::expect_tails(const GivenUp& all) {
   for (const auto& [page, before] : all.tails) {
-    const pool::PageRecord& record = PoolInspection::record(pool_, page);
+    const pool::PageRecord& record = pool::PoolInspection::record(pool_, page);
     if (record.is_tail) expect_parent(record.parent, before);
   }
 }
@@ -115,7 +115,7 @@ void GroupModel::advance_time(int64_t milliseconds) {
 /// check_invariants says.
 void GroupModel::check_levels() const {
   for (uint32_t page = 0; page < checked(pool_.group(0)).num_pages; ++page) {
-    const pool::PageRecord& record = PoolInspection::record(pool_, page);
+    const pool::PageRecord& record = pool::PoolInspection::record(pool_, page);
     if (!pool::is_cached(record.list)) continue;
     const int asked = record.is_tail ? retention_level::normal
                                      : retention_.level(static_cast<int>(record.content));

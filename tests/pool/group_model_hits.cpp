@@ -12,7 +12,7 @@ namespace folio::test {
 /// Whether every group has what it needs behind so many pages, position by position.
 bool GroupModel::serves(const std::vector<uint32_t>& leading, uint32_t pages,
                         bool with_states) const {
-  const pool::Groups& groups = PoolInspection::groups(pool_);
+  const pool::Groups& groups = pool::PoolInspection::groups(pool_);
   const int64_t size = options_.page_size, length = pages * size;
   for (uint32_t g = 1; g < num_groups(); ++g) {
     const GroupOptions& o = groups_[g];
@@ -43,7 +43,7 @@ GroupModel::Hit GroupModel::longest_hit(const std::vector<TokenId>& prompt,
     const uint32_t page = find_page(before(leading.size()), prompt.data() + leading.size() * size);
     if (page == pool::no_page) break;
     leading.push_back(page);
-    contents.push_back(content(PoolInspection::record(pool_, page).content));
+    contents.push_back(content(pool::PoolInspection::record(pool_, page).content));
   }
   auto pages = static_cast<uint32_t>(leading.size());
   while (!serves(leading, pages, false)) --pages;
@@ -77,16 +77,16 @@ void GroupModel::add_partial(const std::vector<TokenId>& prompt, int parent, uin
   if (parent <= 0 && number == item_contents_.end()) return;  // nothing continues it
   const uint64_t content = parent > 0 ? static_cast<uint64_t>(parent) : number->first;
   const uint32_t page =
-      PoolInspection::heads(pool_).find(content, parent_page, prompt.data() + begin);
+      pool::PoolInspection::heads(pool_).find(content, parent_page, prompt.data() + begin);
   if (page == pool::no_page) return;
-  const pool::PageRecord& record = PoolInspection::record(pool_, page);
+  const pool::PageRecord& record = pool::PoolInspection::record(pool_, page);
   const size_t fill = record.is_tail ? record.fill : static_cast<size_t>(options_.page_size);
-  const std::span<const TokenId> there = PoolInspection::tokens(pool_, page);
+  const std::span<const TokenId> there = pool::PoolInspection::tokens(pool_, page);
   size_t equal = 0;
   while (equal < std::min(fill, end - begin) && there[equal] == prompt[begin + equal]) ++equal;
   for (uint32_t g = 1; g < num_groups(); ++g) {
     const bool state = groups_[g].rule == GroupRule::state;
-    if (PoolInspection::groups(pool_).companion(page, g) == pool::no_page) return;
+    if (pool::PoolInspection::groups(pool_).companion(page, g) == pool::no_page) return;
     if (state && equal != fill) return;
   }
   hit.partial = static_cast<int32_t>(equal);
@@ -96,7 +96,7 @@ void GroupModel::add_partial(const std::vector<TokenId>& prompt, int parent, uin
 /// Whether the copies of a hit that ends inside a page find pages, if each cached page that it
 /// holds lay in a slab of its own.
 bool GroupModel::has_copies(const Hit& hit, std::vector<uint32_t> leading) const {
-  const pool::Groups& groups = PoolInspection::groups(pool_);
+  const pool::Groups& groups = pool::PoolInspection::groups(pool_);
   leading.push_back(hit.source);
   uint32_t needs[pool::max_groups] = {};
   uint64_t idle = 0;
@@ -110,7 +110,7 @@ bool GroupModel::has_copies(const Hit& hit, std::vector<uint32_t> leading) const
   }
   const PoolStats stats = pool_.stats();
   const auto held = std::count_if(leading.begin(), leading.end(), [&](uint32_t page) {
-    return pool::is_evictable(PoolInspection::record(pool_, page).list);
+    return pool::is_evictable(pool::PoolInspection::record(pool_, page).list);
   });
   return groups.slabs.can_give(needs, idle) &&
          stats.free_pages + stats.cached_pages - stats.pinned_pages > held;

@@ -11,11 +11,11 @@
 namespace folio::test {
 
 GroupOrder::GroupOrder(const PagePool& pool) {
-  const pool::Groups& groups = PoolInspection::groups(pool);
+  const pool::Groups& groups = pool::PoolInspection::groups(pool);
   for (uint32_t g = 0; g < pool.num_groups(); ++g) {
     pages_.emplace_back();
     pages_per_slab_.push_back(groups.slabs.layout().pages_per_slab[g]);
-    for (uint32_t page = 0; page < groups[g].num_pages; ++page)
+    for (uint32_t page = 0; page < pool.group(g).value().num_pages; ++page)
       pages_[g].push_back(g == 0 ? leading_page(pool, page) : companion_page(pool, g, page));
   }
   for (uint32_t slab = 0; slab < groups.slabs.layout().num_slabs; ++slab)
@@ -34,7 +34,7 @@ int GroupOrder::keeps(int place) {
 }
 
 GroupOrder::Page GroupOrder::leading_page(const PagePool& pool, uint32_t page) {
-  const pool::PageRecord& record = PoolInspection::record(pool, page);
+  const pool::PageRecord& record = pool::PoolInspection::record(pool, page);
   Page seen{
       .place = outside, .what = record.is_tail ? ~record.parent : record.content, .leading = page};
   if (record.references != 0 || record.copies != 0 || record.list == pool::PageList::leaving)
@@ -45,14 +45,14 @@ GroupOrder::Page GroupOrder::leading_page(const PagePool& pool, uint32_t page) {
 }
 
 GroupOrder::Page GroupOrder::companion_page(const PagePool& pool, uint32_t group, uint32_t page) {
-  const pool::GroupPage& p = PoolInspection::groups(pool)[group].pages[page];
+  const pool::GroupPage& p = pool::PoolInspection::groups(pool)[group].records[page];
   Page seen;
   if (p.leading != pool::no_page) seen = leading_page(pool, p.leading);
   seen.place = p.holds != 0 || p.steps != 0 ? used : outside;
-  if (p.list == pool::GroupList::free) seen.place = free;
+  if (p.list == pool::PageList::free) seen.place = free;
   if (pool::is_cached(p.list))
     seen.place =
-        place_of(PoolInspection::record(pool, p.leading).level, p.list == pool::GroupList::behind);
+        place_of(pool::PoolInspection::record(pool, p.leading).level, p.list == pool::behind_queue);
   return seen;
 }
 

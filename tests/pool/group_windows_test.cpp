@@ -103,7 +103,7 @@ class Windows : public ::testing::TestWithParam<Setting> {
   void poison_the_rest() const {
     const std::vector<std::byte> before(arena_.data(), arena_.data() + arena_.bytes());
     std::memset(arena_.data(), 0xff, before.size());
-    const pool::Slabs& slabs = PoolInspection::groups(*pool).slabs;
+    const pool::Slabs& slabs = pool::PoolInspection::groups(*pool).slabs;
     for (uint32_t g = 0; g < num_groups; ++g) {
       for (uint32_t p = 0; p < slabs.num_pages(g); ++p) {
         const pool::PageUse use = slabs.use_of(g, p);

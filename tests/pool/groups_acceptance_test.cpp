@@ -78,7 +78,7 @@ TEST(GroupsAcceptance, a2_what_is_left_of_a_hit_when_pages_are_gone) {
     pool.commit(a, common + count_from(100, 7)).or_throw();
     pool.release(a).or_throw();
     for (const auto& [group, position] : c.gone)
-      PoolInspection::evict(pool, group, static_cast<uint32_t>(rows[group][position]));
+      pool::PoolInspection::evict(pool, group, static_cast<uint32_t>(rows[group][position]));
     expect_sound(pool);
     EXPECT_EQ(pool.peek(common + count_from(200, 7)), c.hit);
     EXPECT_EQ(pool.admit(common + count_from(200, 7)).value().cached_tokens, c.hit);
@@ -94,9 +94,9 @@ TEST(GroupsAcceptance, a8_what_one_group_has_alone_is_no_joint_hit) {
   const uint32_t leading = row(pool, a, 3)[2];
   const auto companion = static_cast<uint32_t>(group_row(pool, a, 1, 3)[2]);
   pool.release(a).or_throw();
-  PoolInspection::evict(pool, 1, companion);
+  pool::PoolInspection::evict(pool, 1, companion);
   EXPECT_EQ(pool.group(0)->cached_pages + pool.group(1)->cached_pages, 3 + 2);
-  EXPECT_TRUE(PoolInspection::record(pool, leading).findable);
+  EXPECT_TRUE(pool::PoolInspection::record(pool, leading).findable);
   EXPECT_EQ(pool.peek(count_from(0, 49)), 32);
   expect_sound(pool);
 }
@@ -196,9 +196,10 @@ TEST(GroupsAcceptance, a_preempted_sequence_gives_up_its_companions_and_finds_th
   EXPECT_EQ(group_row(pool, a, 1, 3)[1], before[1]);
   EXPECT_EQ(group_row(pool, a, 1, 3)[2], before[2]);
   pool.preempt(a).or_throw();
-  PoolInspection::evict(pool, 2,
-                        static_cast<uint32_t>(PoolInspection::groups(pool).companion(
-                            PoolInspection::groups(pool)[1].pages[before[2]].leading, 2)));
+  pool::PoolInspection::evict(
+      pool, 2,
+      static_cast<uint32_t>(pool::PoolInspection::groups(pool).companion(
+          pool::PoolInspection::groups(pool)[1].records[before[2]].leading, 2)));
   EXPECT_EQ(pool.resume(a, count_from(0, 55))->cached_tokens, 32);
   expect_sound(pool);
 }

@@ -119,7 +119,7 @@ TEST(GroupsPartialHits, without_the_companion_of_one_group_the_hit_ends_at_the_p
   const uint32_t companion = row(pool, a, 3, 1)[2];
   pool.release(a).or_throw();
   EXPECT_EQ(pool.peek(count_from(0, 10) + Tokens{500}), 10);
-  PoolInspection::evict(pool, 1, companion);
+  pool::PoolInspection::evict(pool, 1, companion);
   EXPECT_EQ(pool.peek(count_from(0, 10) + Tokens{500}), 8);
   EXPECT_EQ(pool.admit(count_from(0, 10) + Tokens{500})->cached_tokens, 8);
   expect_sound(pool);

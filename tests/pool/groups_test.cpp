@@ -50,7 +50,7 @@ TEST(Groups, what_one_group_has_lost_is_no_hit) {
   const uint32_t leading = row(pool, a, 2)[1];
   pool.release(a).or_throw();
   EXPECT_EQ(pool.peek(count_from(0, 33)), 32);
-  const pool::Groups& groups = PoolInspection::groups(pool);
+  const pool::Groups& groups = pool::PoolInspection::groups(pool);
   ASSERT_NE(groups.companion(leading, 1), pool::no_page);
   // 2 leading pages and both companions are cached, 1 slab is empty: 2 + 1 more need 2 of the old.
   const SequenceId b = prefill(pool, count_from(500, 20));
@@ -161,7 +161,7 @@ TEST(Groups, planes_of_two_groups_lie_in_one_arena_and_used_pages_never_cross) {
     EXPECT_EQ(planes->front().key.page_stride_bytes, bytes[g]);
     int64_t pages = 0;
     for (uint32_t page = 0; page < figures.num_pages; ++page) {
-      if (PoolInspection::groups(pool).slabs.use_of(g, page) != pool::PageUse::used) continue;
+      if (pool::PoolInspection::groups(pool).slabs.use_of(g, page) != pool::PageUse::used) continue;
       ++pages;
       for (int64_t b = page * bytes[g]; b < (page + 1) * bytes[g]; ++b) {
         EXPECT_EQ(owners[static_cast<size_t>(b)], -1);

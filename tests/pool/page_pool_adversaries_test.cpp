@@ -52,7 +52,7 @@ uint32_t longest_chain_of_heads(const std::vector<Tokens>& pages, uint64_t seed)
   for (const Tokens& page : pages) serve(pool, page);
   EXPECT_EQ(pool.stats().cached_pages, std::ssize(pages));
   expect_sound(pool);
-  return PoolInspection::heads(pool).longest_chain();
+  return pool::PoolInspection::heads(pool).longest_chain();
 }
 
 TEST(PagePoolAdversaries, different_heads_behind_one_prefix_share_a_bucket_with_a_known_seed_only) {
@@ -77,7 +77,7 @@ uint32_t longest_chain_of_adapters(const std::vector<uint64_t>& adapters, uint64
   PagePool pool = pool_of(seed);
   for (const uint64_t adapter : adapters)
     pool.release(pool.admit(Tokens{0}, {.adapter = adapter}).value().id).or_throw();
-  return PoolInspection::namespaces(pool).longest_chain();
+  return pool::PoolInspection::namespaces(pool).longest_chain();
 }
 
 TEST(PagePoolAdversaries, adapters_share_a_bucket_with_a_known_seed_only) {
@@ -93,7 +93,7 @@ TEST(PagePoolAdversaries, forgotten_namespaces_leave_their_buckets) {
     const std::string salt = "tenant " + std::to_string(i);
     pool.release(pool.admit(Tokens{0}, {.salt = salt}).value().id).or_throw();
     if (i % 100 != 0) continue;
-    EXPECT_LE(PoolInspection::namespaces(pool).longest_chain(), chance) << i;
+    EXPECT_LE(pool::PoolInspection::namespaces(pool).longest_chain(), chance) << i;
   }
   expect_sound(pool);
 }
@@ -104,7 +104,7 @@ uint32_t longest_chain_of_items(const std::vector<ContentSpan>& images, uint64_t
   PagePool pool = pool_of(seed);
   for (const ContentSpan& image : images) serve(pool, Tokens(page_size, 7), {.spans = {&image, 1}});
   expect_sound(pool);
-  return PoolInspection::items(pool).namespaces().longest_chain();
+  return pool::PoolInspection::items(pool).namespaces().longest_chain();
 }
 
 TEST(PagePoolAdversaries, items_share_a_bucket_with_a_known_seed_only) {
@@ -121,7 +121,7 @@ TEST(PagePoolAdversaries, items_between_all_tokens_of_many_prompts_spread_and_ar
     for (int32_t at = 0; at < static_cast<int32_t>(num_namespaces) / 8; ++at)
       spans.push_back({.offset = at, .length = 1, .hash = image(static_cast<uint8_t>(prompt))});
     serve(pool, Tokens(num_namespaces / 8, 7), {.spans = spans});
-    EXPECT_LE(PoolInspection::items(pool).namespaces().longest_chain(), chance) << prompt;
+    EXPECT_LE(pool::PoolInspection::items(pool).namespaces().longest_chain(), chance) << prompt;
   }
   expect_sound(pool);
 }
@@ -134,9 +134,9 @@ int64_t comparisons(const PagePool& pool, SequenceId id, const Tokens& tokens) {
   const auto pages = static_cast<size_t>(pool.length(id).value() / page_size);
   const std::vector<uint32_t> own = row(pool, id, pages);
   for (size_t p = 0; p < pages; ++p) {
-    const pool::PageRecord& record = PoolInspection::record(pool, own[p]);
-    const pool::HeadIndex& heads = PoolInspection::heads(pool);
-    count += PoolInspection::index(pool).chain_length(record.hash);
+    const pool::PageRecord& record = pool::PoolInspection::record(pool, own[p]);
+    const pool::HeadIndex& heads = pool::PoolInspection::heads(pool);
+    count += pool::PoolInspection::index(pool).chain_length(record.hash);
     count += heads.chain_length(
         heads.hash(record.parent, tokens.data() + p * static_cast<size_t>(page_size)));
   }

@@ -63,7 +63,7 @@ class BytesOfAPage : public testing::TestWithParam<OptionSet> {
   }
 };
 
-TEST_P(BytesOfAPage, AreWithinTheBudgetAtEveryNumberOfPages) {
+TEST_P(BytesOfAPage, are_within_the_budget_at_every_number_of_pages) {
   constexpr uint32_t k = 1 << 17;
   for (const uint32_t pages : {k - 1, k, k + 1, 3 * (k / 2), 10'000'000u, (1u << 23) + 1}) {
     for (const int32_t page_size : {16, 17, 64, 512}) {

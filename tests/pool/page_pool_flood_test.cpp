@@ -32,14 +32,14 @@ uint32_t longest_chain_of(const std::vector<Tokens>& prompts, uint64_t seed) {
   for (const Tokens& prompt : prompts) pool.release(prefill(pool, prompt)).or_throw();
   EXPECT_EQ(pool.stats().cached_pages, flood);
   expect_sound(pool);
-  return PoolInspection::index(pool).longest_chain();
+  return pool::PoolInspection::index(pool).longest_chain();
 }
 
 uint32_t longest_chain_of(const std::vector<std::string>& salts, uint64_t seed) {
   PagePool pool = make_pool(options_of(seed));
   for (const std::string& salt : salts)
     pool.release(pool.admit(count_from(0, 1), {.salt = salt}).value().id).or_throw();
-  return PoolInspection::namespaces(pool).longest_chain();
+  return pool::PoolInspection::namespaces(pool).longest_chain();
 }
 
 TEST(PagePoolFlood, a_known_seed_lets_every_page_share_a_bucket) {
@@ -70,7 +70,9 @@ TEST(PagePoolFlood, a_pool_without_a_given_seed_has_one_that_is_not_public) {
 TEST(PagePoolFlood, each_pool_draws_a_seed_of_its_own) {
   const PagePool one = make_pool(options_of(0)), other = make_pool(options_of(0)),
                  same = make_pool(options_of(known)), again = make_pool(options_of(known));
-  const auto hash = [](const PagePool& pool) { return PoolInspection::index(pool).hash("", 0); };
+  const auto hash = [](const PagePool& pool) {
+    return pool::PoolInspection::index(pool).hash("", 0);
+  };
   EXPECT_NE(hash(one), hash(other)) << "by chance in one of 2^32 runs";
   EXPECT_EQ(hash(same), hash(again));
 }

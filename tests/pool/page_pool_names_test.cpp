@@ -33,7 +33,7 @@ struct NamedPool {
   NamedPool& operator=(const NamedPool&) = delete;
 
   PageName name(SequenceId id, int32_t position) { return pool.name(id, position).value(); }
-  bool is_named(uint32_t page) { return PoolInspection::record(pool, page).named; }
+  bool is_named(uint32_t page) { return pool::PoolInspection::record(pool, page).named; }
   std::string refusal(SequenceId id, int32_t position) {
     const std::vector<std::byte> before = memory.snapshot();
     const Status status = pool.name(id, position).error();

@@ -302,7 +302,7 @@ TEST(PartialHits, equal_heads_by_the_thousand_cost_one_comparison) {
   PagePool pool = make_pool(options_of(4096, 4, 2));
   for (TokenId i = 0; i < 4000; ++i) serve(pool, {7, 7, i, 1});  // one parent, one head
   EXPECT_EQ(pool.stats().cached_pages, 4000);
-  EXPECT_EQ(PoolInspection::heads(pool).longest_chain(), 1U);
+  EXPECT_EQ(pool::PoolInspection::heads(pool).longest_chain(), 1U);
   EXPECT_EQ(pool.peek(Tokens{7, 7, 3999, 2}), 3);
   EXPECT_EQ(pool.peek(Tokens{7, 7, 5, 2}), 2);
   expect_sound(pool);
@@ -313,8 +313,8 @@ TEST(PartialHits, equal_pages_behind_many_parents_spread_over_the_buckets) {
   for (TokenId i = 0; i < 1000; ++i) serve(pool, {i, i, 7, 7});  // wide
   serve(pool, Tokens(2000, 7));                                  // deep
   // By chance, the fullest of 4096 buckets that 3,000 keys fall into has more in one of 10^9 pools.
-  EXPECT_LE(PoolInspection::heads(pool).longest_chain(), 16U);
-  EXPECT_LE(PoolInspection::index(pool).longest_chain(), 16U);
+  EXPECT_LE(pool::PoolInspection::heads(pool).longest_chain(), 16U);
+  EXPECT_LE(pool::PoolInspection::index(pool).longest_chain(), 16U);
   expect_sound(pool);
 }
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "folio/pool/reader.h"
-#include "pool/page_ages.h"
+#include "pool/outside/page_ages.h"
 #include "pool/pool_helpers.h"
 
 namespace folio::test {

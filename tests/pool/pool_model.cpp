@@ -101,7 +101,7 @@ uint32_t PoolModel::victim() {
 /// The page has become cached, or waits anew.
 void PoolModel::wait(uint32_t page) {
   if (level(page) != retention_level::normal) return retention_.add(page);
-  const auto mark = PoolInspection::record(pool_, page).hash;
+  const auto mark = pool::PoolInspection::record(pool_, page).hash;
   eviction_.add(page, pages_[page].content, mark);
 }
 

@@ -80,7 +80,7 @@ void PoolModel::commit(size_t sequence, const std::vector<TokenId>& written, Mer
       name = static_cast<int>(contents_.size());
       contents_.push_back(content);
       if (options_.event_capacity != 0) named_.insert(name);  // for its event
-      eviction_.created(name, PoolInspection::record(pool_, s.row[position]).hash);
+      eviction_.created(name, pool::PoolInspection::record(pool_, s.row[position]).hash);
     } else if (merge == Merge::allowed && s.steps.empty()) {
       const uint32_t own = s.row[position];
       s.row[position] = pool_row(s, s.row.size())[position];

@@ -80,7 +80,7 @@ std::pair<int, int64_t> PoolModel::match_partial(const std::vector<int>& chain,
 
 uint32_t PoolModel::copied_page(int content) const {
   for (uint32_t page = 0; page < options_.num_pages; ++page) {
-    const pool::PageRecord& record = PoolInspection::record(pool_, page);
+    const pool::PageRecord& record = pool::PoolInspection::record(pool_, page);
     if (pages_[page].content == content && (record.findable || record.is_tail)) return page;
   }
   RC_FAIL("no page answers for a content");
@@ -110,7 +110,7 @@ void PoolModel::keep_tail(Sequence& s) {
   pages_[page].content = static_cast<int>(contents_.size());
   contents_.push_back({parent, tokens});
   times_[page] = {taken_pages_, taken_pages_};
-  eviction_.created(pages_[page].content, PoolInspection::record(pool_, page).hash);
+  eviction_.created(pages_[page].content, pool::PoolInspection::record(pool_, page).hash);
 }
 
 // ---- Retention

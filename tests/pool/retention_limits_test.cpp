@@ -149,7 +149,7 @@ TEST(Retention, without_the_option_nothing_may_be_asked_for_and_no_byte_is_taken
   EXPECT_EQ(pool.retain(count_from(0, 4), {}).error().code(), Errc::invalid_argument);
   EXPECT_TRUE(pool.advance_time(5).is_ok());
   EXPECT_EQ(pool.advance_time(-5).code(), Errc::invalid_argument);
-  EXPECT_EQ(PoolInspection::retention(pool), nullptr);
+  EXPECT_EQ(pool::PoolInspection::retention(pool), nullptr);
   for (const int64_t bad : {int64_t{-1}, std::numeric_limits<int64_t>::min()})
     EXPECT_EQ(PagePool::create({.num_pages = 4, .max_retention_ms = bad}).error().code(),
               Errc::invalid_argument);

@@ -88,7 +88,7 @@ TEST(Retention, the_highest_of_overlapping_ranges_counts_and_of_a_page_in_part_a
   PagePool pool = keeping_pool(8);
   const Ranges ranges = {{0, 16, 10}, {3, 5, 90}, {15, 16, 60}};
   serve(pool, count_from(0, 16), ranges);
-  const auto level = [&](uint32_t page) { return PoolInspection::record(pool, page).level; };
+  const auto level = [&](uint32_t page) { return pool::PoolInspection::record(pool, page).level; };
   EXPECT_EQ(level(0), 90);
   EXPECT_EQ(level(1), 90);
   EXPECT_EQ(level(2), 60) << "it is needed by what continues it";
@@ -97,7 +97,7 @@ TEST(Retention, the_highest_of_overlapping_ranges_counts_and_of_a_page_in_part_a
 
 TEST(Retention, of_two_requests_with_a_page_the_higher_level_counts) {
   PagePool pool = keeping_pool(8);
-  const auto level = [&] { return int{PoolInspection::record(pool, 0).level}; };
+  const auto level = [&] { return int{pool::PoolInspection::record(pool, 0).level}; };
   serve(pool, count_from(0, 4), everything(20));
   EXPECT_EQ(level(), 20);
   serve(pool, count_from(0, 5), everything(90, 10));

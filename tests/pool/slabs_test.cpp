@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/pool/slabs_test.cpp: slabs beside a naive model that knows only what each page is.
-#include "pool/slabs.h"
+#include "pool/groups/slabs.h"
 
 #include <gtest/gtest.h>
 

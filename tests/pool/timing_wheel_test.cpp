@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "pool/timing_wheel.h"
+#include "pool/eviction/timing_wheel.h"
 
 namespace folio::test {
 namespace {

@@ -11,6 +11,7 @@
 #include "reference/elements.h"
 #include "reference/quantise.h"
 #include "support/attention_case.h"
+#include "support/block_dtypes.h"
 
 namespace folio::test {
 namespace {
@@ -202,7 +203,6 @@ void AttentionCase::make_scales(Plane& plane, PagedKVView& view, const ScaleOpti
 /// Blocks of any patterns; scales of either sign, now and then 0, subnormal or large.
 void AttentionCase::fill_blocks(const PagedKVView& view, const std::vector<int64_t>& slots) {
   const bool unbounded = view.page_size == unbounded_page_size;
-  const bool has_minimum = view.dtype == DType::q4_1 || view.dtype == DType::q5_1;
   const float largest = view.dtype == DType::q8_0 || view.dtype == DType::iq4_nl ? 128.0f : 16.0f;
   const auto put = [](std::byte* at, float x) {
     const uint32_t code = reference::encode(DType::f16, static_cast<double>(x));
@@ -222,7 +222,7 @@ void AttentionCase::fill_blocks(const PagedKVView& view, const std::vector<int64
                              : rng_.chance(0.02) ? 8.0f
                                                  : 1.0f;
         put(block, rng_.uniform(-1.0f, 1.0f) / largest * factor);
-        if (has_minimum) put(block + 2, rng_.uniform(-1.0f, 1.0f) * factor);
+        if (has_minimum(view.dtype)) put(block + 2, rng_.uniform(-1.0f, 1.0f) * factor);
       }
     }
   }

@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "attention/check.h"
 #include "attention/kernel_list.h"
-#include "attention/validate.h"
 #include "cpu/features.h"
 #include "support/attention_case.h"
 #include "support/bias_cases.h"

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "attention/check.h"
 #include "attention/kernel_list.h"
-#include "attention/validate.h"
 #include "support/test_device.h"
 
 namespace folio::test {

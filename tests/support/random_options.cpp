@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/support/random_options.cpp: the draws, most usual things most often.
 #include "support/random_options.h"
+#include "support/block_dtypes.h"
 
 #include <algorithm>
 
@@ -10,8 +11,6 @@ namespace {
 constexpr DType activations[] = {DType::f32, DType::bf16, DType::f16};
 constexpr DType elements[] = {DType::f32,     DType::bf16,    DType::f16,
                               DType::f8_e4m3, DType::f8_e5m2, DType::i8};
-constexpr DType blocks[] = {DType::q8_0, DType::q4_0, DType::q4_1,
-                            DType::q5_0, DType::q5_1, DType::iq4_nl};
 constexpr DType scale_types[] = {DType::f32, DType::f16, DType::bf16, DType::f8_e8m0,
                                  DType::f8_e4m3};
 
@@ -39,7 +38,7 @@ ScaleOptions random_scales(Rng& rng, DType dtype) {
 void draw_types(Rng& rng, CaseOptions& o) {
   o.q_dtype = rng.chance(0.3) ? DType::bf16 : rng.pick(activations);
   o.out_dtype = rng.pick(activations);
-  const auto any = [&] { return rng.chance(0.25) ? rng.pick(blocks) : rng.pick(elements); };
+  const auto any = [&] { return rng.chance(0.25) ? rng.pick(block_dtypes) : rng.pick(elements); };
   o.key_dtype = any();
   o.value_dtype = rng.chance(0.6) ? o.key_dtype : any();
   o.key_scales = random_scales(rng, o.key_dtype);

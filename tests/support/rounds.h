@@ -7,7 +7,7 @@
 
 namespace folio::test {
 
-/// Of a test that kills processes, this run's share: seeds are fresh, so days make up for it. All
+/// Of a test that kills processes, this run's share: GTEST_RANDOM_SEED gives another one. All
 /// where the variable FOLIO_TEST_ROUNDS is "all".
 inline int share_of_rounds(int all) {
   const char* const wanted = std::getenv("FOLIO_TEST_ROUNDS");

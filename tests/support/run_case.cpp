@@ -8,10 +8,10 @@
 #include <span>
 #include <stdexcept>
 
+#include "attention/check.h"
 #include "attention/internals.h"
 #include "attention/kernel_list.h"
 #include "attention/schedule.h"
-#include "attention/validate.h"
 #include "support/sanitized.h"
 #include "support/test_device.h"
 #include "support/tolerance.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tier/medium.h"
+#include "folio/tier/medium.h"
 
 namespace folio::test {
 

@@ -6,6 +6,7 @@
 /// version, has these layouts is asked of that ggml itself (probe.h).
 #include <cstddef>
 
+#include "folio/core/dtype.h"
 #include "ggml-backend-impl.h"
 #include "ggml-cpu.h"
 #include "ggml-impl.h"
@@ -24,9 +25,17 @@ static_assert(GGML_MAX_OP_PARAMS == 64 && GGML_N_TASKS_MAX == -1);
 static_assert(sizeof(ggml_custom_op_params) == 3 * word);
 static_assert(offsetof(ggml_custom_op_params, n_tasks) == word);
 static_assert(offsetof(ggml_custom_op_params, userdata) == 2 * word);
-static_assert(GGML_TYPE_F32 == 0 && GGML_TYPE_F16 == 1 && GGML_TYPE_BF16 == 30);
-static_assert(GGML_TYPE_Q4_0 == 2 && GGML_TYPE_Q4_1 == 3 && GGML_TYPE_Q5_0 == 6);
-static_assert(GGML_TYPE_Q5_1 == 7 && GGML_TYPE_Q8_0 == 8 && GGML_TYPE_IQ4_NL == 20);
+
+// The numbers of folio's table: node.cpp, probe.cpp.
+constexpr bool is_numbered(folio::DType dtype, ggml_type number) {
+  return folio::detail::row_of(dtype).ggml == number;
+}
+using folio::DType;
+static_assert(is_numbered(DType::f32, GGML_TYPE_F32) && is_numbered(DType::f16, GGML_TYPE_F16));
+static_assert(is_numbered(DType::bf16, GGML_TYPE_BF16) && is_numbered(DType::q8_0, GGML_TYPE_Q8_0));
+static_assert(is_numbered(DType::q4_0, GGML_TYPE_Q4_0) && is_numbered(DType::q4_1, GGML_TYPE_Q4_1));
+static_assert(is_numbered(DType::q5_0, GGML_TYPE_Q5_0) && is_numbered(DType::q5_1, GGML_TYPE_Q5_1));
+static_assert(is_numbered(DType::iq4_nl, GGML_TYPE_IQ4_NL));
 
 // The device and its registry: device.cpp.
 static_assert(GGML_BACKEND_DEVICE_TYPE_CPU == 0 && GGML_BACKEND_DEVICE_TYPE_ACCEL == 3);

@@ -98,18 +98,9 @@ int64_t Node::rows_between_streams() const {
 }
 
 DType dtype_of(ggml_type type) {
-  switch (type) {
-    case GGML_TYPE_F32: return DType::f32;
-    case GGML_TYPE_F16: return DType::f16;
-    case GGML_TYPE_BF16: return DType::bf16;
-    case GGML_TYPE_Q8_0: return DType::q8_0;
-    case GGML_TYPE_Q4_0: return DType::q4_0;
-    case GGML_TYPE_Q4_1: return DType::q4_1;
-    case GGML_TYPE_Q5_0: return DType::q5_0;
-    case GGML_TYPE_Q5_1: return DType::q5_1;
-    case GGML_TYPE_IQ4_NL: return DType::iq4_nl;
-    default: return DType::invalid;
-  }
+  for (int i = 1; i < detail::num_dtypes; ++i)
+    if (detail::row_of(static_cast<DType>(i)).ggml == type) return static_cast<DType>(i);
+  return DType::invalid;
 }
 
 AttentionProblem problem_of(const Node& node) {

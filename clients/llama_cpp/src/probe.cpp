@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cpu_backend.h"
+#include "folio/core/dtype.h"
 #include "ggml_functions.h"
 #include "node.h"
 
@@ -228,21 +229,16 @@ const char* probe_nodes() {
 
 /// The numbers of the types that the device reads.
 const char* probe_types() {
-  struct Type {
-    ggml_type number;
-    std::string_view name;
-    size_t bytes;
-    int64_t elements;
-  };
-  constexpr Type types[] = {{GGML_TYPE_F32, "f32", 4, 1},        {GGML_TYPE_F16, "f16", 2, 1},
-                            {GGML_TYPE_BF16, "bf16", 2, 1},      {GGML_TYPE_Q8_0, "q8_0", 34, 32},
-                            {GGML_TYPE_Q4_0, "q4_0", 18, 32},    {GGML_TYPE_Q4_1, "q4_1", 20, 32},
-                            {GGML_TYPE_Q5_0, "q5_0", 22, 32},    {GGML_TYPE_Q5_1, "q5_1", 24, 32},
-                            {GGML_TYPE_IQ4_NL, "iq4_nl", 18, 32}};
-  for (const Type& type : types)
-    if (ggml().type_name(type.number) != type.name || ggml().type_size(type.number) != type.bytes ||
-        ggml().blck_size(type.number) != type.elements)
+  for (int i = 1; i < folio::detail::num_dtypes; ++i) {
+    const auto dtype = static_cast<folio::DType>(i);
+    const folio::detail::DTypeRow row = folio::detail::row_of(dtype);
+    if (row.ggml < 0) continue;
+    const auto number = static_cast<ggml_type>(row.ggml);
+    const auto bytes = static_cast<size_t>(row_bytes(dtype, row.block_elements));
+    if (ggml().type_name(number) != std::string_view(row.name) ||
+        ggml().type_size(number) != bytes || ggml().blck_size(number) != row.block_elements)
       return "a tensor's type (ggml_type)";
+  }
   return nullptr;
 }
 

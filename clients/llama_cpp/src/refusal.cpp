@@ -15,8 +15,7 @@ namespace {
 using namespace folio;
 
 bool has_contiguous_rows(const ggml_tensor* tensor, DType dtype) {
-  const int64_t block = dtype >= DType::q8_0 ? row_bytes(dtype, 32) : row_bytes(dtype, 1);
-  return static_cast<int64_t>(tensor->nb[0]) == block;
+  return static_cast<int64_t>(tensor->nb[0]) == row_bytes(dtype, block_elements(dtype));
 }
 
 bool fits_extents(const ggml_tensor* tensor) {

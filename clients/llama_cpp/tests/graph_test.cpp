@@ -152,9 +152,9 @@ void expect_same(const Case& c) {
   }
 }
 
-TEST(Graph, TheModuleIsLoaded) { ASSERT_NE(device(), nullptr); }
+TEST(Graph, the_module_is_loaded) { ASSERT_NE(device(), nullptr); }
 
-TEST(Graph, TheBackendIsOfTheCpuDevice) {
+TEST(Graph, the_backend_is_of_the_cpu_device) {
   const Backend backend = make(device(), 1);
   EXPECT_EQ(ggml_backend_get_device(backend.get()), cpu());
   EXPECT_TRUE(ggml_backend_is_cpu(backend.get()));
@@ -162,20 +162,24 @@ TEST(Graph, TheBackendIsOfTheCpuDevice) {
   EXPECT_EQ(ggml_backend_dev_type(device()), GGML_BACKEND_DEVICE_TYPE_ACCEL);
 }
 
-TEST(Graph, LayersShareAMask) { expect_same({}); }
-TEST(Graph, WithoutAMaskAllIsSeen) { expect_same({.has_mask = false}); }
-TEST(Graph, OneQuery) { expect_same({.queries = 1}); }
-TEST(Graph, OneThread) { expect_same({.threads = 1}); }
-TEST(Graph, MoreThreadsThanTasks) { expect_same({.queries = 1, .keys = 3, .threads = 7}); }
-TEST(Graph, AMaskThatTheGraphMakes) { expect_same({.has_computed_mask = true}); }
-TEST(Graph, StreamsApart) { expect_same({.streams = 3}); }
-TEST(Graph, StreamsApartWithAMaskThatTheGraphMakes) {
+TEST(Graph, layers_share_a_mask) { expect_same({}); }
+TEST(Graph, without_a_mask_all_is_seen) { expect_same({.has_mask = false}); }
+TEST(Graph, one_query_is_served) { expect_same({.queries = 1}); }
+TEST(Graph, one_thread_serves_all) { expect_same({.threads = 1}); }
+TEST(Graph, more_threads_than_tasks_serve_all) {
+  expect_same({.queries = 1, .keys = 3, .threads = 7});
+}
+TEST(Graph, a_mask_that_the_graph_makes_is_read) { expect_same({.has_computed_mask = true}); }
+TEST(Graph, streams_apart_are_served) { expect_same({.streams = 3}); }
+TEST(Graph, streams_apart_are_served_with_a_mask_that_the_graph_makes) {
   expect_same({.streams = 3, .has_computed_mask = true});
 }
-TEST(Graph, ARefusedLayerIsLeftToTheCpu) { expect_same({.odd_head = 65}); }
-TEST(Graph, NothingButARefusedLayer) { expect_same({.layers = 0, .odd_head = 65}); }
+TEST(Graph, a_refused_layer_is_left_to_the_cpu) { expect_same({.odd_head = 65}); }
+TEST(Graph, nothing_but_a_refused_layer_is_left_to_the_cpu) {
+  expect_same({.layers = 0, .odd_head = 65});
+}
 
-TEST(Graph, NodesAreWhatTheyWere) {
+TEST(Graph, nodes_are_what_they_were) {
   Graph graph({});
   const ggml_tensor before = *graph.outputs()[0];
   const Backend backend = make(device(), 2);
@@ -185,7 +189,7 @@ TEST(Graph, NodesAreWhatTheyWere) {
   EXPECT_EQ(std::memcmp(before.op_params, after.op_params, sizeof(before.op_params)), 0);
 }
 
-TEST(Graph, ThreadsMayChangeBetweenRuns) {
+TEST(Graph, threads_may_change_between_runs) {
   const Backend backend = make(device(), 1);
   const std::vector<float> expected = Graph({}).run(backend.get());
   for (const int threads : {2, 5, 3, 1}) {
@@ -195,7 +199,7 @@ TEST(Graph, ThreadsMayChangeBetweenRuns) {
   }
 }
 
-TEST(Graph, TheLogSaysOnceWhichLayersAreServed) {
+TEST(Graph, the_log_says_once_which_layers_are_served) {
   std::string lines;
   ggml_log_set(
       [](ggml_log_level, const char* text, void* to) { *static_cast<std::string*>(to) += text; },
@@ -225,17 +229,17 @@ class Trace : public testing::Test {
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-TEST_F(Trace, CountersAreSaidWhenTheProgramExits) {
+TEST_F(Trace, counters_are_said_when_the_program_exits) {
   EXPECT_EXIT(end_by([] { std::exit(3); }), testing::ExitedWithCode(3), counters);
 }
 
-TEST_F(Trace, CountersAreSaidWhenASignalEndsTheProgram) {
+TEST_F(Trace, counters_are_said_when_a_signal_ends_the_program) {
   EXPECT_EXIT(end_by([] { (void)std::raise(SIGTERM); }), testing::KilledBySignal(SIGTERM),
               counters);
   EXPECT_EXIT(end_by([] { (void)std::raise(SIGINT); }), testing::KilledBySignal(SIGINT), counters);
 }
 
-TEST_F(Trace, SignalsOfTheProgramStayItsOwn) {
+TEST_F(Trace, signals_of_the_program_stay_its_own) {
   const auto handle = [] { (void)std::signal(SIGTERM, [](int) { std::_Exit(7); }); };
   EXPECT_EXIT((handle(), end_by([] { (void)std::raise(SIGTERM); })), testing::ExitedWithCode(7),
               testing::Not(counters));
@@ -246,7 +250,7 @@ TEST_F(Trace, SignalsOfTheProgramStayItsOwn) {
               testing::ExitedWithCode(4), counters);
 }
 
-TEST_F(Trace, SignalsAreLeftAloneWithoutIt) {
+TEST_F(Trace, signals_are_left_alone_without_it) {
   EXPECT_EXIT((unsetenv("FOLIO_GGML_TRACE"), (void)device(),
                std::exit(std::signal(SIGTERM, SIG_DFL) == SIG_DFL ? 0 : 1)),
               testing::ExitedWithCode(0), testing::Not(counters));

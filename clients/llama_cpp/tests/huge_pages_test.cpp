@@ -76,13 +76,13 @@ class HugePages : public testing::Test {
   }
 };
 
-TEST_F(HugePages, AreAskedForWhenTheDeviceIsLoaded) {
+TEST_F(HugePages, are_asked_for_when_the_device_is_loaded) {
   ASSERT_NE(load().registry, nullptr);
   EXPECT_FALSE(load().was_advised_before);
   EXPECT_TRUE(is_advised(allocate(large)));
 }
 
-TEST_F(HugePages, ABufferIsWritableToItsEnds) {
+TEST_F(HugePages, a_buffer_is_writable_to_its_ends) {
   ASSERT_NE(load().registry, nullptr);
   const Buffer buffer = allocate(large + 12345);
   ASSERT_NE(buffer, nullptr);
@@ -92,24 +92,24 @@ TEST_F(HugePages, ABufferIsWritableToItsEnds) {
   EXPECT_EQ(base[large + 12344], 7);
 }
 
-TEST_F(HugePages, SmallBuffersAreLeftAlone) {
+TEST_F(HugePages, small_buffers_are_left_alone) {
   ASSERT_NE(load().registry, nullptr);
   EXPECT_FALSE(is_advised(allocate(small)));
   EXPECT_NE(allocate(0), nullptr);
 }
 
-TEST_F(HugePages, WhatGgmlDoesNotAllocateIsNull) {
+TEST_F(HugePages, what_ggml_does_not_allocate_is_null) {
   ASSERT_NE(load().registry, nullptr);
   EXPECT_EQ(allocate(size_t{1} << 62), nullptr);
 }
 
-TEST_F(HugePages, ASecondLoadChangesNothing) {
+TEST_F(HugePages, a_second_load_changes_nothing) {
   ASSERT_NE(load().registry, nullptr);
   ASSERT_NE(ggml_backend_load(FOLIO_GGML_MODULE), nullptr);
   EXPECT_TRUE(is_advised(allocate(large)));
 }
 
-TEST_F(HugePages, ThreadsMayAllocateAtOnce) {
+TEST_F(HugePages, threads_may_allocate_at_once) {
   ASSERT_NE(load().registry, nullptr);
   std::vector<int> advised(8);
   std::vector<std::thread> threads;
@@ -122,7 +122,7 @@ TEST_F(HugePages, ThreadsMayAllocateAtOnce) {
 }
 
 /// Variables are read once: in a process of its own, which gtest starts anew.
-TEST_F(HugePages, TheVariableSwitchesThemOff) {
+TEST_F(HugePages, the_variable_switches_them_off) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto ends_with_advice = [](const char* value) {
     setenv("FOLIO_GGML_HUGE_PAGES", value, 1);

@@ -12,7 +12,7 @@ namespace {
 
 using testing::IsEmpty;
 
-TEST(Layers, TheSentenceIsTheOneOfVllm) {
+TEST(Layers, the_sentence_is_the_one_of_vllm) {
   EXPECT_EQ(sentence_of({{0, ""}, {1, ""}, {2, ""}}, 2),
             "folio serves 3 of 3 attention layers: 0-2; 2 threads of ggml");
   EXPECT_EQ(sentence_of({{0, ""}, {1, ""}, {2, "no"}, {3, ""}, {4, "no"}, {5, "other"}}, 0),
@@ -23,7 +23,7 @@ TEST(Layers, TheSentenceIsTheOneOfVllm) {
             "threads of ggml");
 }
 
-TEST(Layers, NumbersComeFromNames) {
+TEST(Layers, numbers_come_from_names) {
   EXPECT_EQ(layer_in("cache_k_l12 (view) (permuted)", 5), 12);
   EXPECT_EQ(layer_in("kq_soft_max-3", 5), 3);
   EXPECT_EQ(layer_in("Kcur-0 (view)", 5), 0);
@@ -42,7 +42,7 @@ std::vector<std::string> lines_of(const std::vector<Graph>& graphs) {
   return lines;
 }
 
-TEST(Layers, AreToldOfAtTheFirstGraphAlone) {
+TEST(Layers, are_told_of_at_the_first_graph_alone) {
   const Graph graph = {{0, ""}, {1, "no"}};
   const std::vector<std::string> lines = lines_of({{}, graph, {}, graph, graph});
   const char* const told =
@@ -50,7 +50,7 @@ TEST(Layers, AreToldOfAtTheFirstGraphAlone) {
   EXPECT_THAT(lines, testing::ElementsAre("", told, "", "", ""));
 }
 
-TEST(Layers, OfSeveralGraphsAreToldOfTogetherBehindTheFirstStep) {
+TEST(Layers, of_several_graphs_are_told_of_together_behind_the_first_step) {
   const std::vector<std::string> lines =
       lines_of({{{0, ""}}, {{1, ""}}, {{2, ""}}, {{0, ""}}, {{1, ""}}, {{2, ""}}, {{0, ""}}});
   EXPECT_EQ(lines[0], "folio serves 1 of 1 attention layers: 0; 1 threads of ggml");
@@ -58,7 +58,7 @@ TEST(Layers, OfSeveralGraphsAreToldOfTogetherBehindTheFirstStep) {
   for (const size_t silent : {1, 2, 4, 5, 6}) EXPECT_THAT(lines[silent], IsEmpty()) << silent;
 }
 
-TEST(Layers, OfTwoNodesAreLlamaCppsIfOneIsAndToldOfOnce) {
+TEST(Layers, of_two_nodes_are_llama_cpps_if_one_is_and_told_of_once) {
   const Graph graph = {{0, ""}, {0, "no"}, {1, "no"}, {1, ""}, {2, ""}, {2, ""}};
   const std::vector<std::string> lines = lines_of({graph, graph, graph});
   const char* const told =
@@ -66,7 +66,7 @@ TEST(Layers, OfTwoNodesAreLlamaCppsIfOneIsAndToldOfOnce) {
   EXPECT_THAT(lines, testing::ElementsAre(told, "", ""));
 }
 
-TEST(Layers, AreToldOfAnewWhenTheyChangeHands) {
+TEST(Layers, are_told_of_anew_when_they_change_hands) {
   const std::vector<std::string> lines = lines_of({{{0, ""}}, {{0, "no"}}, {{0, "no"}}});
   EXPECT_EQ(lines[1],
             "folio serves 0 of 1 attention layers; llama.cpp serves 0: no; 1 threads of ggml");

@@ -30,24 +30,24 @@ class Load : public testing::Test {
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-TEST_F(Load, AVersionThatIsTestedIsServedWithoutAWord) {
+TEST_F(Load, a_version_that_is_tested_is_served_without_a_word) {
   EXPECT_EXIT(std::exit(load(SAME_GGML)), testing::ExitedWithCode(served),
               Not(HasSubstr("ggml-folio")));
 }
 
-TEST_F(Load, ALaterVersionIsServedWithOneWarning) {
+TEST_F(Load, a_later_version_is_served_with_one_warning) {
   EXPECT_EXIT((load(LATER_GGML), std::exit(load(LATER_GGML))), testing::ExitedWithCode(served),
               AllOf(HasSubstr("this is ggml 0.99.0, and the device is tested in ggml "),
                     Not(ContainsRegex("0.99.0(.|\n)*0.99.0"))));
 }
 
-TEST_F(Load, AnOlderVersionIsRefusedByItsName) {
+TEST_F(Load, an_older_version_is_refused_by_its_name) {
   EXPECT_EXIT(
       std::exit(load(OLDER_GGML)), testing::ExitedWithCode(refused),
       HasSubstr("not loaded: this is ggml 0.15.0; the device serves ggml 0.15.1 and later"));
 }
 
-TEST_F(Load, WhatLacksAFunctionIsToldSoOrThatItIsOlder) {
+TEST_F(Load, what_lacks_a_function_is_told_so_or_that_it_is_older) {
   EXPECT_EXIT(std::exit(load(BARE_GGML)), testing::ExitedWithCode(refused),
               ContainsRegex("not loaded: this is ggml 0.25.3, which has no ggml_[a-z_]+; the "
                             "device is tested in ggml "));
@@ -55,7 +55,7 @@ TEST_F(Load, WhatLacksAFunctionIsToldSoOrThatItIsOlder) {
               HasSubstr("not loaded: this is ggml 0.12.0; the device serves ggml 0.15.1"));
 }
 
-TEST_F(Load, WhatIsLaidOutOtherwiseIsRefusedByItsName) {
+TEST_F(Load, what_is_laid_out_otherwise_is_refused_by_its_name) {
   const struct {
     const char* library;
     const char* what;
@@ -69,12 +69,12 @@ TEST_F(Load, WhatIsLaidOutOtherwiseIsRefusedByItsName) {
                 AllOf(HasSubstr("not loaded: this is ggml 0.25.3, in which "), HasSubstr(what)));
 }
 
-TEST_F(Load, ASecondGgmlOfAProcessIsToldSo) {
+TEST_F(Load, a_second_ggml_of_a_process_is_told_so) {
   EXPECT_EXIT(std::exit(load(SAME_GGML) == served ? load(LATER_GGML) : not_loaded),
               testing::ExitedWithCode(refused), HasSubstr("another ggml of this process"));
 }
 
-TEST_F(Load, AProgramWithoutGgmlIsToldSo) {
+TEST_F(Load, a_program_without_ggml_is_told_so) {
   void* module = dlopen(FOLIO_GGML_MODULE, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(module, nullptr) << dlerror();
   const auto init = reinterpret_cast<void* (*)()>(dlsym(module, "ggml_backend_init"));

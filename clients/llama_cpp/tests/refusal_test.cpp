@@ -46,12 +46,12 @@ struct Tensors {
   void set_scale(float scale) { std::memcpy(out.op_params, &scale, sizeof(scale)); }
 };
 
-TEST(Refusal, AnOrdinaryNodeIsServed) {
+TEST(Refusal, an_ordinary_node_is_served) {
   const Tensors tensors;
   EXPECT_EQ(refuse_node(&tensors.out), nullptr);
 }
 
-TEST(Refusal, CachesOfBlocksAreServed) {
+TEST(Refusal, caches_of_blocks_are_served) {
   const struct {
     ggml_type type;
     size_t bytes;
@@ -64,7 +64,7 @@ TEST(Refusal, CachesOfBlocksAreServed) {
   }
 }
 
-TEST(Refusal, OtherTypesAreRefused) {
+TEST(Refusal, other_types_are_refused) {
   Tensors key;
   key.k = tensor(GGML_TYPE_Q6_K, 210, 256, 64, 32, 2, 1);
   EXPECT_THAT(refuse_node(&key.out), HasSubstr("K has a type"));
@@ -79,7 +79,7 @@ TEST(Refusal, OtherTypesAreRefused) {
   EXPECT_THAT(refuse_node(&mask.out), HasSubstr("mask is not f16"));
 }
 
-TEST(Refusal, WhatALaterGgmlAddsToANodeIsRefused) {
+TEST(Refusal, what_a_later_ggml_adds_to_a_node_is_refused) {
   Tensors operand;
   operand.out.src[5] = &operand.mask;
   EXPECT_THAT(refuse_node(&operand.out), HasSubstr("an operand that the device does not know"));
@@ -92,14 +92,14 @@ TEST(Refusal, WhatALaterGgmlAddsToANodeIsRefused) {
   EXPECT_EQ(refuse_node(&known.out), nullptr);
 }
 
-TEST(Refusal, HeadsOf65AreRefused) {
+TEST(Refusal, heads_of_65_are_refused) {
   Tensors tensors;
   tensors.q = tensor(GGML_TYPE_F32, 4, 1, 65, 4, 8, 1);
   tensors.k = tensors.v = tensor(GGML_TYPE_F16, 2, 1, 65, 32, 2, 1);
   EXPECT_THAT(refuse_node(&tensors.out), NotNull());
 }
 
-TEST(Refusal, ShapesThatDoNotFitAreRefused) {
+TEST(Refusal, shapes_that_do_not_fit_are_refused) {
   Tensors heads;
   heads.q.ne[2] = 7;
   EXPECT_THAT(refuse_node(&heads.out), HasSubstr("heads"));
@@ -117,7 +117,7 @@ TEST(Refusal, ShapesThatDoNotFitAreRefused) {
   EXPECT_THAT(refuse_node(&mask_heads.out), HasSubstr("one head"));
 }
 
-TEST(Refusal, ExtentsBeyondTheLimitsAreRefused) {
+TEST(Refusal, extents_beyond_the_limits_are_refused) {
   for (const int64_t extent : {int64_t{-1}, int64_t{1} << 31, std::numeric_limits<int64_t>::max(),
                                std::numeric_limits<int64_t>::min()}) {
     Tensors tensors;
@@ -129,25 +129,25 @@ TEST(Refusal, ExtentsBeyondTheLimitsAreRefused) {
   }
 }
 
-TEST(Refusal, TransposedPlanesAreRefused) {
+TEST(Refusal, transposed_planes_are_refused) {
   Tensors tensors;
   tensors.v.nb[0] = 64;
   EXPECT_THAT(refuse_node(&tensors.out), HasSubstr("V is transposed"));
 }
 
-TEST(Refusal, AScaleOfZeroIsRefused) {
+TEST(Refusal, a_scale_of_zero_is_refused) {
   Tensors tensors;
   tensors.set_scale(0.0f);
   EXPECT_THAT(refuse_node(&tensors.out), HasSubstr("scale is 0"));
 }
 
-TEST(Refusal, ANodeWithoutOperandsIsRefused) {
+TEST(Refusal, a_node_without_operands_is_refused) {
   Tensors tensors;
   tensors.out.src[1] = nullptr;
   EXPECT_THAT(refuse_node(&tensors.out), HasSubstr("lacks"));
 }
 
-TEST(Refusal, WhatIsRememberedIsWhatWasSaid) {
+TEST(Refusal, what_is_remembered_is_what_was_said) {
   Refusals refusals;
   for (int i = 0; i < 2; ++i) {
     const Tensors served;

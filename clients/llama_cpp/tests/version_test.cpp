@@ -14,7 +14,7 @@ std::string text(int major, int minor, int patch) {
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
 }
 
-TEST(Version, NothingIsSaidOfTestedOnes) {
+TEST(Version, nothing_is_said_of_tested_ones) {
   for (const GgmlVersion& v : {oldest_ggml, newest_ggml})
     for (const char* suffix : {"", "-dirty", "+1.gabc", "-dev"}) {
       const std::string version = text(v.major, v.minor, v.patch) + suffix;
@@ -23,7 +23,7 @@ TEST(Version, NothingIsSaidOfTestedOnes) {
     }
 }
 
-TEST(Version, OlderOnesAreRefusedByTheirName) {
+TEST(Version, older_ones_are_refused_by_their_name) {
   const GgmlVersion& o = oldest_ggml;
   for (const std::string& version : {text(o.major, o.minor - 1, 999), text(0, 0, 0)}) {
     const std::string reason = refuse_version(version.c_str());
@@ -32,7 +32,7 @@ TEST(Version, OlderOnesAreRefusedByTheirName) {
   }
 }
 
-TEST(Version, LaterOnesAreServedWithAWarning) {
+TEST(Version, later_ones_are_served_with_a_warning) {
   const GgmlVersion& n = newest_ggml;
   for (const std::string& version : {text(n.major, n.minor, n.patch + 1),
                                      text(n.major, n.minor + 1, 0), text(n.major + 1, 0, 0)}) {
@@ -42,7 +42,7 @@ TEST(Version, LaterOnesAreServedWithAWarning) {
   }
 }
 
-TEST(Version, WhatIsNoVersionIsServedWithAWarning) {
+TEST(Version, what_is_no_version_is_served_with_a_warning) {
   for (const char* version :
        {static_cast<const char*>(nullptr), "", "0.25", "0.25.", ".25.3", "0..3", "a.b.c", "0.25.3x",
         "0.25.3.1", "-0.25.3", " 0.25.3", "99999999999999999999.25.3"}) {

@@ -13,11 +13,11 @@
 #include <string_view>
 
 #include "folio/cache/cache_tables.h"
+#include "folio/cache/check_static.h"
 #include "folio/cache/elements.h"
 #include "folio/cache/kv_cache.h"
 #include "folio/cache/layer_caches.h"
 #include "folio/cache/row_indices.h"
-#include "folio/cache/static_checks.h"
 #include "folio/cache/step_members.h"
 #include "folio/cache/tma_members.h"
 #include "folio/cache/tma_plane.h"

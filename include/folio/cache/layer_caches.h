@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "folio/cache/check_static.h"
 #include "folio/cache/kv_cache.h"
-#include "folio/cache/static_checks.h"
 #include "folio/core/host_device.h"
 #include "folio/core/status.h"
 

@@ -104,6 +104,7 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr int32_t granule_of(const ScaleVi
 FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE float load_scale(const std::byte* at, DType dtype) {
   uint32_t word = 0;
   uint16_t half = 0;
+  static_assert(num_scale_dtypes == 5);
   switch (dtype) {
     case DType::f32:
       __builtin_memcpy(&word, at, sizeof word);

@@ -14,10 +14,10 @@
 #include <string_view>
 
 #include "folio/cache/cache_tables.h"
+#include "folio/cache/check_static.h"
 #include "folio/cache/kv_cache.h"
 #include "folio/cache/layer_caches.h"
 #include "folio/cache/paged_kv_cache.h"
-#include "folio/cache/static_checks.h"
 #include "folio/core/element.h"
 #include "folio/core/execution.h"
 #include "folio/core/status.h"

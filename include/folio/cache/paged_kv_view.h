@@ -29,15 +29,6 @@ namespace folio::inline v1 {
 /// page ids = row numbers. Over several rows, whoever takes a view refuses other page strides.
 inline constexpr int32_t unbounded_page_size = std::numeric_limits<int32_t>::max();
 
-namespace detail {
-
-/// The types that scales may have.
-FOLIO_HOST_DEVICE constexpr bool is_scale_dtype(DType dtype) {
-  return is_supported(dtype) && dtype != DType::f8_e5m2 && dtype != DType::i8;
-}
-
-}  // namespace detail
-
 /// Scales of a quantised plane: value = stored * scale (* *tensor_scale), in float32.
 ///
 /// A stride of 0 broadcasts: all strides 0 is one scale per tensor, only head_stride per head, only

@@ -11,11 +11,11 @@
 #include <cstdint>
 
 #include "folio/cache/cache_tables.h"
+#include "folio/cache/check_static.h"
 #include "folio/cache/continuous_kv_cache.h"
 #include "folio/cache/page_table.h"
 #include "folio/cache/paged_kv_cache.h"
 #include "folio/cache/paged_kv_view.h"
-#include "folio/cache/static_checks.h"
 #include "folio/core/element.h"
 #include "folio/core/status.h"
 

@@ -5,9 +5,9 @@
 /// and a width so that sizes can be computed; no element type exists for them yet and every checked
 /// function refuses them.
 ///
-/// The last six are block formats, those of llama.cpp's caches: rows are blocks of 32 elements and
-/// the scale that they share, no element has an address of its own. d, and m, are f16; q is the
-/// element's pattern; all numbers are little-endian:
+/// Block formats are those of llama.cpp's caches: rows are blocks of 32 elements and the scale that
+/// they share, no element has an address of its own. d, and m, are f16; q is the element's pattern;
+/// all numbers are little-endian:
 ///
 ///     q8_0    34 bytes: d, 32 bytes              q * d           q in [-128, 127]
 ///     q4_0    18 bytes: d, 16 bytes              (q - 8) * d     q of 4 bits: byte i holds those
@@ -47,11 +47,98 @@ enum class DType : uint8_t {
   iq4_nl = 15,
 };
 
+namespace detail {
+
+/// What may have elements of a type. All but `none` and `packed` have rows or scales to read.
+enum class DTypeFamily : uint8_t {
+  none,        ///< `invalid`, and values outside the enumeration
+  activation,  ///< queries, outputs, terms of logits, planes, scales
+  byte,        ///< planes
+  scale,       ///< scales alone
+  packed,      ///< nothing yet: a name and a width
+  block,       ///< planes; block_elements of them share what stands beside them
+};
+
+/// What is known of a type. Whatever follows from it reads it here.
+struct DTypeRow {
+  const char* name = "invalid";
+  DTypeFamily family = DTypeFamily::none;
+  int bits = 0;            ///< of an element that has an address
+  int block_elements = 1;  ///< that are stored together
+  int block_bytes = 0;     ///< of those of a block format
+  int ggml = -1;           ///< its number in ggml's enum ggml_type; -1: it has none
+};
+
+/// The table of types. A function, so that it serves devices, and leaves no object behind in those
+/// of an instruction set.
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr DTypeRow row_of(DType dtype) {
+  using enum DTypeFamily;
+  switch (dtype) {
+    case DType::invalid: return {};
+    case DType::f32: return {"f32", activation, 32, 1, 0, 0};
+    case DType::f16: return {"f16", activation, 16, 1, 0, 1};
+    case DType::bf16: return {"bf16", activation, 16, 1, 0, 30};
+    case DType::f8_e4m3: return {"f8_e4m3", byte, 8};
+    case DType::f8_e5m2: return {"f8_e5m2", byte, 8};
+    case DType::f8_e8m0: return {"f8_e8m0", scale, 8};
+    case DType::i8: return {"i8", byte, 8};
+    case DType::f4_e2m1: return {"f4_e2m1", packed, 4};
+    case DType::i4: return {"i4", packed, 4};
+    case DType::q8_0: return {"q8_0", block, 0, 32, 34, 8};
+    case DType::q4_0: return {"q4_0", block, 0, 32, 18, 2};
+    case DType::q4_1: return {"q4_1", block, 0, 32, 20, 3};
+    case DType::q5_0: return {"q5_0", block, 0, 32, 22, 6};
+    case DType::q5_1: return {"q5_1", block, 0, 32, 24, 7};
+    case DType::iq4_nl: return {"iq4_nl", block, 0, 32, 18, 20};
+  }
+  return {};
+}
+
+constexpr int count_dtypes() {
+  int count = 1;
+  while (row_of(static_cast<DType>(count)).family != DTypeFamily::none) ++count;
+  return count;
+}
+
+/// Values of DType, `invalid` among them: 0 to num_dtypes - 1.
+inline constexpr int num_dtypes = count_dtypes();
+
+/// The numbers of some types. They follow one another, so that asking for them is a comparison.
+struct DTypeRange {
+  int first = num_dtypes;
+  int last = 0;
+  int count = 0;
+};
+template <class Is>
+constexpr DTypeRange range_where(Is is) {
+  DTypeRange range;
+  for (int i = num_dtypes - 1; i > 0; --i) {
+    if (!is(static_cast<DType>(i))) continue;
+    range.last = range.count++ == 0 ? i : range.last;
+    range.first = i;
+  }
+  return range;
+}
+inline constexpr DTypeRange elements_of_types = range_where([](DType dtype) {
+  const DTypeFamily family = row_of(dtype).family;
+  return family == DTypeFamily::activation || family == DTypeFamily::byte ||
+         family == DTypeFamily::scale;
+});
+inline constexpr DTypeRange block_formats =
+    range_where([](DType dtype) { return row_of(dtype).family == DTypeFamily::block; });
+inline constexpr auto first_element = static_cast<DType>(elements_of_types.first),
+                      last_element = static_cast<DType>(elements_of_types.last),
+                      first_block = static_cast<DType>(block_formats.first),
+                      last_block = static_cast<DType>(block_formats.last);
+static_assert(elements_of_types.last - elements_of_types.first + 1 == elements_of_types.count);
+static_assert(block_formats.last - block_formats.first + 1 == block_formats.count);
+
+}  // namespace detail
+
 /// Bits of one element; 0 for `invalid` and block formats, whose elements have no address. Bits,
 /// not bytes: 4-bit types must fit the size arithmetic.
 FOLIO_HOST_DEVICE constexpr int bit_width(DType dtype) {
-  switch (dtype) {
-    case DType::invalid: return 0;
+  switch (dtype) {  // of few values, which devices fold
     case DType::f32: return 32;
     case DType::f16:
     case DType::bf16: return 16;
@@ -61,56 +148,23 @@ FOLIO_HOST_DEVICE constexpr int bit_width(DType dtype) {
     case DType::i8: return 8;
     case DType::f4_e2m1:
     case DType::i4: return 4;
-    case DType::q8_0:
-    case DType::q4_0:
-    case DType::q4_1:
-    case DType::q5_0:
-    case DType::q5_1:
-    case DType::iq4_nl: return 0;
+    default: return 0;
   }
-  return 0;
 }
 
 /// Elements that are stored together: 32 in a block format, 1 in all others.
 FOLIO_HOST_DEVICE constexpr int block_elements(DType dtype) {
-  return dtype >= DType::q8_0 && dtype <= DType::iq4_nl ? 32 : 1;
+  return dtype >= detail::first_block && dtype <= detail::last_block ? 32 : 1;
 }
 
 /// Bytes of a row of `elements`, a multiple of block_elements.
 FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr int64_t row_bytes(DType dtype, int64_t elements) {
-  switch (dtype) {
-    case DType::q8_0: return elements / 32 * 34;
-    case DType::q4_0:
-    case DType::iq4_nl: return elements / 32 * 18;
-    case DType::q4_1: return elements / 32 * 20;
-    case DType::q5_0: return elements / 32 * 22;
-    case DType::q5_1: return elements / 32 * 24;
-    default: return elements * bit_width(dtype) / 8;
-  }
+  return block_elements(dtype) > 1 ? elements / 32 * detail::row_of(dtype).block_bytes
+                                   : elements * bit_width(dtype) / 8;
 }
 
 /// "bf16", "f8_e4m3", ...; "invalid" also for values outside the enumeration.
-FOLIO_HOST_DEVICE constexpr const char* name(DType dtype) {
-  switch (dtype) {
-    case DType::invalid: return "invalid";
-    case DType::f32: return "f32";
-    case DType::f16: return "f16";
-    case DType::bf16: return "bf16";
-    case DType::f8_e4m3: return "f8_e4m3";
-    case DType::f8_e5m2: return "f8_e5m2";
-    case DType::f8_e8m0: return "f8_e8m0";
-    case DType::i8: return "i8";
-    case DType::f4_e2m1: return "f4_e2m1";
-    case DType::i4: return "i4";
-    case DType::q8_0: return "q8_0";
-    case DType::q4_0: return "q4_0";
-    case DType::q4_1: return "q4_1";
-    case DType::q5_0: return "q5_0";
-    case DType::q5_1: return "q5_1";
-    case DType::iq4_nl: return "iq4_nl";
-  }
-  return "invalid";
-}
+FOLIO_HOST_DEVICE constexpr const char* name(DType dtype) { return detail::row_of(dtype).name; }
 
 namespace detail {
 
@@ -120,14 +174,76 @@ inline constexpr int8_t iq4_nl_values[16] = {-127, -104, -83, -65, -49, -35, -22
 
 /// Whether the value is one of the enumeration other than invalid.
 FOLIO_HOST_DEVICE constexpr bool is_dtype(DType dtype) {
-  return dtype >= DType::f32 && dtype <= DType::iq4_nl;
+  return dtype != DType::invalid && static_cast<int>(dtype) < num_dtypes;
 }
 FOLIO_HOST_DEVICE constexpr bool is_block(DType dtype) { return block_elements(dtype) > 1; }
-
 /// Whether `dtype` has an element type, i.e. can be loaded and stored today.
 FOLIO_HOST_DEVICE constexpr bool is_supported(DType dtype) {
-  return dtype >= DType::f32 && dtype <= DType::i8;
+  return dtype >= first_element && dtype <= last_element;
 }
+/// Whether it has one that planes may have; they may have block formats, too.
+FOLIO_HOST_DEVICE constexpr bool is_plane_dtype(DType dtype) {
+  return is_supported(dtype) && dtype != DType::f8_e8m0;
+}
+/// Whether scales may have it.
+FOLIO_HOST_DEVICE constexpr bool is_scale_dtype(DType dtype) {
+  return is_supported(dtype) && dtype != DType::f8_e5m2 && dtype != DType::i8;
+}
+
+template <class Is>
+constexpr int count_where(Is is) {
+  int count = 0;
+  for (int i = 0; i < num_dtypes; ++i) count += is(static_cast<DType>(i)) ? 1 : 0;
+  return count;
+}
+// A `default:` that stands for the last of some types asserts their number beside it: one type
+// more does not compile until it has its case.
+inline constexpr int num_plane_dtypes = count_where(is_plane_dtype);
+inline constexpr int num_scale_dtypes = count_where(is_scale_dtype);
+inline constexpr int num_block_dtypes = count_where(is_block);
+inline constexpr int num_activation_dtypes =
+    count_where([](DType d) { return row_of(d).family == DTypeFamily::activation; });
+
+/// A type as an argument.
+template <DType D>
+struct dtype_constant {
+  static constexpr DType value = D;
+};
+
+/// f(dtype_constant<D>{}) for the type of a plane `dtype`, D: an element's, or a block format.
+/// Requires is_plane_dtype(dtype) or is_block(dtype).
+template <class F>
+FOLIO_ALWAYS_INLINE constexpr decltype(auto) visit_plane(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32: return f(dtype_constant<DType::f32>{});
+    case DType::bf16: return f(dtype_constant<DType::bf16>{});
+    case DType::f16: return f(dtype_constant<DType::f16>{});
+    case DType::f8_e4m3: return f(dtype_constant<DType::f8_e4m3>{});
+    case DType::f8_e5m2: return f(dtype_constant<DType::f8_e5m2>{});
+    case DType::i8: return f(dtype_constant<DType::i8>{});
+    case DType::q8_0: return f(dtype_constant<DType::q8_0>{});
+    case DType::q4_0: return f(dtype_constant<DType::q4_0>{});
+    case DType::q4_1: return f(dtype_constant<DType::q4_1>{});
+    case DType::q5_0: return f(dtype_constant<DType::q5_0>{});
+    case DType::q5_1: return f(dtype_constant<DType::q5_1>{});
+    case DType::iq4_nl: return f(dtype_constant<DType::iq4_nl>{});
+    case DType::invalid:
+    case DType::f8_e8m0:
+    case DType::f4_e2m1:
+    case DType::i4: break;
+  }
+  __builtin_unreachable();
+}
+
+static_assert(count_where([](DType d) { return bit_width(d) != row_of(d).bits; }) == 0);
+static_assert(count_where([](DType d) { return block_elements(d) != row_of(d).block_elements; }) ==
+                  0,
+              "row_bytes, and whoever reads or writes blocks, take 32 elements");
+static_assert(count_where([](DType d) {
+                return is_supported(d) &&
+                       (row_of(d).family == DTypeFamily::scale) == is_plane_dtype(d);
+              }) == 0,
+              "is_plane_dtype has all families but that of scales alone");
 
 }  // namespace detail
 }  // namespace folio::inline v1

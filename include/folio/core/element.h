@@ -134,18 +134,15 @@ constexpr decltype(auto) visit_dtype(DType dtype, F&& f) {
     case DType::f8_e5m2: return f(std::type_identity<f8_e5m2>{});
     case DType::f8_e8m0: return f(std::type_identity<f8_e8m0>{});
     case DType::i8: return f(std::type_identity<int8_t>{});
-    case DType::invalid:
-    case DType::f4_e2m1:
-    case DType::i4:
-    case DType::q8_0:
-    case DType::q4_0:
-    case DType::q4_1:
-    case DType::q5_0:
-    case DType::q5_1:
-    case DType::iq4_nl: break;
+    default: return f(std::type_identity<no_element>{});
   }
-  return f(std::type_identity<no_element>{});
 }
+static_assert(count_where([](DType dtype) {
+                return visit_dtype(dtype, []<class T>(std::type_identity<T>) {
+                         return !std::is_same_v<T, no_element>;
+                       }) != is_supported(dtype);
+              }) == 0,
+              "visit_dtype has a case for each type with elements");
 
 /// What tells the IEEE-like formats apart. `has_infinity` false = OCP "fn": the largest code is
 /// NaN, the one below is a number.

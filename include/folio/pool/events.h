@@ -25,7 +25,7 @@
 
 #include "folio/pool/name.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 enum class PoolEventKind : uint8_t {
   stored = 0,   ///< a content can be found from now on
@@ -75,4 +75,11 @@ struct EventRead {
   bool lost = false;
 };
 
+}  // namespace folio::inline v1::pool
+
+namespace folio::inline v1 {  // flat names, for one release
+using pool::EventFunction;
+using pool::EventRead;
+using pool::PoolEvent;
+using pool::PoolEventKind;
 }  // namespace folio::inline v1

@@ -5,7 +5,7 @@
 #include <compare>
 #include <cstdint>
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 /// A sequence of one pool. The generation makes the id of a released sequence an error instead of
 /// its successor; the default value is never a live sequence.
@@ -37,4 +37,10 @@ struct PoolExplanation {
   bool operator==(const PoolExplanation&) const = default;
 };
 
+}  // namespace folio::inline v1::pool
+
+namespace folio::inline v1 {  // flat names, for one release
+using pool::PoolExplanation;
+using pool::ReserveRequest;
+using pool::SequenceId;
 }  // namespace folio::inline v1

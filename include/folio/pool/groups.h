@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 /// What a query needs of the tokens before it.
 enum class GroupRule : uint8_t {
@@ -69,4 +69,11 @@ struct GroupFigures {
   return end == length && page_end > done ? page_end - done : end - done;
 }
 
+}  // namespace folio::inline v1::pool
+
+namespace folio::inline v1 {  // flat names, for one release
+using pool::GroupFigures;
+using pool::GroupOptions;
+using pool::GroupRule;
+using pool::tokens_to_checkpoint;
 }  // namespace folio::inline v1

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 /// Counts of values by their number of bits: bucket 0 has the value 0, bucket b those from
 /// 2^(b - 1) to 2^b - 1, and the last one whatever is larger.
@@ -26,4 +26,9 @@ struct PoolHistograms {
   bool operator==(const PoolHistograms&) const = default;
 };
 
+}  // namespace folio::inline v1::pool
+
+namespace folio::inline v1 {  // flat names, for one release
+using pool::PoolHistogram;
+using pool::PoolHistograms;
 }  // namespace folio::inline v1

@@ -15,7 +15,7 @@
 
 #include "folio/core/status.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 using TokenId = int32_t;
 
@@ -57,4 +57,13 @@ struct NameFunction {
   bool operator==(const NameFunction&) const = default;
 };
 
+}  // namespace folio::inline v1::pool
+
+namespace folio::inline v1 {  // flat names, for one release
+using pool::ContentSpan;
+using pool::Digest256;
+using pool::NameFunction;
+using pool::PageContent;
+using pool::PageName;
+using pool::TokenId;
 }  // namespace folio::inline v1

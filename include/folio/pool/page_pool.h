@@ -51,7 +51,7 @@
 #include "folio/pool/name.h"
 #include "folio/pool/retention.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 /// A step that has begun and not ended.
 struct StepTicket {
@@ -85,6 +85,9 @@ enum class Eviction : uint8_t {
   /// come back
   cost = 3,
 };
+
+/// By number; every policy has one.
+inline constexpr std::string_view eviction_names[] = {"lru", "s3_fifo", "lfu", "cost"};
 
 /// What `commit` may do where a page that becomes full has content that is findable already.
 enum class Merge : uint8_t {
@@ -406,4 +409,18 @@ class FOLIO_EXPORT PagePool {
   State* state_ = nullptr;
 };
 
+}  // namespace folio::inline v1::pool
+
+namespace folio::inline v1 {  // flat names, for one release
+using pool::Admission;
+using pool::CutItems;
+using pool::Eviction;
+using pool::IoAccess;
+using pool::IoPin;
+using pool::Merge;
+using pool::PagePool;
+using pool::PoolOptions;
+using pool::PoolStats;
+using pool::SequenceOptions;
+using pool::StepTicket;
 }  // namespace folio::inline v1

@@ -23,7 +23,7 @@
 #include "folio/core/status.h"
 #include "folio/pool/page_pool.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 class FOLIO_EXPORT PoolReader {
  public:
@@ -55,4 +55,8 @@ class FOLIO_EXPORT PoolReader {
   const PagePool::State* state_;
 };
 
+}  // namespace folio::inline v1::pool
+
+namespace folio::inline v1 {  // flat names, for one release
+using pool::PoolReader;
 }  // namespace folio::inline v1

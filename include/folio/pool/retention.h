@@ -24,7 +24,7 @@
 #include <limits>
 #include <span>
 
-namespace folio::inline v1 {
+namespace folio::inline v1::pool {
 
 namespace retention_level {
 inline constexpr int32_t first_to_go = 0;
@@ -53,4 +53,11 @@ struct DecodeRetention {
   int64_t milliseconds = 0;   ///< as of a range
 };
 
+}  // namespace folio::inline v1::pool
+
+namespace folio::inline v1 {  // flat names, for one release
+namespace retention_level = pool::retention_level;
+using pool::DecodeRetention;
+using pool::max_retention_ranges;
+using pool::RetentionRange;
 }  // namespace folio::inline v1

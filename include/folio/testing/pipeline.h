@@ -24,191 +24,305 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "folio/core/status.h"
 #include "folio/testing/access_order.h"
-#include "folio/testing/actor.h"
 #include "folio/testing/mbarrier.h"
+#include "folio/testing/pipeline_class.h"  // IWYU pragma: export
 
 namespace folio::inline v1::emulator {
 
-struct BarrierId {
-  int32_t index = -1;
-};
+/// splitmix64 (Steele, Lea and Flood 2014).
+inline uint64_t Pipeline::draw() noexcept {
+  uint64_t z = random_ += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
 
-class Pipeline {
- public:
-  /// What a copy does when it lands; gives the bytes of its transaction.
-  using CopyEffect = std::function<Result<int64_t>()>;
+/// Some runs are fair, in others somebody is up to 64 times slower than the rest: both kinds of
+/// schedule show different faults.
+inline void Pipeline::set_up() {
+  order_ = AccessOrder(shared_bytes_, static_cast<int32_t>(actors_.size()));
+  const size_t threads = actors_.size() + barriers_.size();
+  for (Party& actor : actors_) {
+    actor.seen.assign(threads, 0);
+    actor.seen[static_cast<size_t>(index_of(actor))] = 1;  // 0: nothing yet
+    actor.next_phase.assign(barriers_.size(), not_waited);
+    actor.expected_in.assign(barriers_.size(), -1);
+    actor.weight = uint64_t{1} << (3 * (draw() % 3));
+  }
+  for (Barrier& barrier : barriers_) {
+    barrier.arriving.assign(threads, 0);
+    barrier.visible.assign(threads, 0);
+  }
+  copy_weight_ = uint64_t{1} << (3 * (draw() % 3));
+}
 
-  struct Request {
-    enum class Kind : uint8_t {
-      start,
-      wait,
-      arrive,
-      expect_tx,
-      arrive_expect_tx,
-      copy,
-      read,
-      write,
-      stop,
-      ended
-    };
-    Kind kind = Kind::start;
-    int32_t barrier = -1;
-    int32_t parity = 0;
-    int64_t bytes = 0;
-    SharedRange range;
-    CopyEffect effect;
-    Status reason;
-  };
-  /// What an actor awaits.
-  class [[nodiscard]] Operation {
-   public:
-    Operation(Pipeline* pipeline, Request request) noexcept
-        : pipeline_(pipeline), request_(std::move(request)) {}
-    [[nodiscard]] bool await_ready() const noexcept { return false; }
-    void await_suspend(std::coroutine_handle<>) noexcept {
-      pipeline_->running_->request = std::move(request_);
+inline Status Pipeline::failure(Fault fault, const std::string& text, Errc code) {
+  fault_ = fault;
+  return fail(code, "seed {}, step {}: {}: {}", seed_, step_, name(fault), text);
+}
+
+/// "full[0] (phase 3 is open: 1 of 1 arrivals, 4096 bytes missing, 0 copies in flight)"
+inline std::string Pipeline::describe(int32_t barrier) const {
+  const Mbarrier& state = at(barrier).state;
+  return at(barrier).label + " (phase " + std::to_string(state.phase()) +
+         " is open: " + std::to_string(state.arrivals() - state.pending()) + " of " +
+         std::to_string(state.arrivals()) + " arrivals, " + std::to_string(state.missing_bytes()) +
+         " bytes missing, " + std::to_string(state.copies_in_flight()) + " copies in flight)";
+}
+
+inline Status Pipeline::check(const Request& request, const Party& actor) {
+  using Kind = Request::Kind;
+  const bool has_barrier = request.kind >= Kind::wait && request.kind <= Kind::copy;
+  if (has_barrier &&
+      (request.barrier < 0 || request.barrier >= static_cast<int32_t>(barriers_.size())))
+    return failure(Fault::invalid, actor.label + " uses a barrier that does not exist");
+  if (request.kind == Kind::wait && request.parity != 0 && request.parity != 1)
+    return failure(Fault::invalid, actor.label + " waits for parity " +
+                                       std::to_string(request.parity) + ", expected 0 or 1");
+  if (request.bytes < 0)
+    return failure(Fault::invalid,
+                   actor.label + " expects " + std::to_string(request.bytes) + " bytes");
+  const bool has_range =
+      request.kind == Kind::copy || request.kind == Kind::read || request.kind == Kind::write;
+  if (has_range && !order_.contains(request.range)) {
+    return failure(Fault::bad_access,
+                   actor.label + " touches shared bytes [" + std::to_string(request.range.begin) +
+                       ", " + std::to_string(request.range.begin + request.range.bytes) +
+                       "), expected a part of [0, " + std::to_string(shared_bytes_) +
+                       ") in whole granules of 16");
+  }
+  return {};
+}
+
+/// After an operation on a barrier: its fault, or the phase that it completed.
+inline Status Pipeline::settle(Fault fault, bool completes, int32_t barrier,
+                               const std::string& who) {
+  if (fault == Fault::too_many_arrivals)
+    return failure(fault, who + " arrives once more than " + describe(barrier) + " was made for");
+  if (fault == Fault::wrong_byte_count)
+    return failure(
+        fault,
+        who + " completes, or overflows, " + describe(barrier) +
+            ": fewer bytes were expected than are copied, the rest would count for the next phase");
+  if (completes) {
+    Barrier& b = at(barrier);
+    join(b.visible, b.arriving);
+    b.visible[thread_of(barrier)] = b.state.phase();
+    b.arriving.assign(b.arriving.size(), 0);
+  }
+  return {};
+}
+
+/// Whether the wait passes now, and that it is for the phase whose turn it is.
+inline Status Pipeline::check_wait(Party& actor, bool& passes) {
+  const Request& request = actor.request;
+  const auto barrier = static_cast<size_t>(request.barrier);
+  const Mbarrier& state = barriers_[barrier].state;
+  passes = state.passes(request.parity);
+  const int64_t phase = passes ? state.phase() - 1 : state.phase();
+  const int64_t next = actor.next_phase[barrier];
+  const int64_t expected = next != not_waited ? next : request.parity == 0 ? 0 : -1;
+  if (phase == expected) return {};
+  return failure(Fault::wrong_phase, actor.label + " waits with parity " +
+                                         std::to_string(request.parity) +
+                                         ", which now means phase " + std::to_string(phase) +
+                                         ", but its next is phase " + std::to_string(expected) +
+                                         " of " + describe(request.barrier));
+}
+
+inline Status Pipeline::check_order(const Access& access, const std::string& who,
+                                    const char* verb) {
+  if (access.disorder == Disorder::none) return {};
+  const std::string what = who + " " + verb + " shared byte " + std::to_string(access.at);
+  if (access.disorder == Disorder::never_written)
+    return failure(Fault::read_before_arrival, what + ", which nothing has written");
+  const std::string& other = actors_[static_cast<size_t>(access.by)].label;
+  if (access.disorder == Disorder::after_read)
+    return failure(Fault::overwrite_before_release,
+                   what + ", which " + other + " reads without a release that was waited for");
+  const bool reads = verb[0] == 'r';
+  return failure(
+      reads ? Fault::read_before_arrival : Fault::overwrite_before_arrival,
+      what + ", which " + other + " writes (or copies) without an arrival that was waited for");
+}
+
+inline Status Pipeline::issue(Party& actor) {
+  Request& request = actor.request;
+  Barrier& barrier = at(request.barrier);
+  const int64_t expected_in = actor.expected_in[static_cast<size_t>(request.barrier)];
+  if (expected_in >= 0 && expected_in != barrier.state.phase()) {
+    return failure(Fault::wrong_byte_count, actor.label + " issues a copy for phase " +
+                                                std::to_string(expected_in) + " of " +
+                                                describe(request.barrier) +
+                                                ": fewer bytes were expected than are copied");
+  }
+  barrier.state.begin_copy();
+  flights_.push_back(
+      {index_of(actor), request.barrier, request.range, actor.seen, std::move(request.effect)});
+  return {};
+}
+
+inline Status Pipeline::land(size_t flight) {
+  const Flight copy = std::move(flights_[flight]);
+  flights_.erase(flights_.begin() + static_cast<ptrdiff_t>(flight));
+  const std::string who = "a copy of " + actors_[static_cast<size_t>(copy.actor)].label;
+  Barrier& barrier = at(copy.barrier);
+  const AccessOrder::Write write{static_cast<int32_t>(thread_of(copy.barrier)), copy.actor,
+                                 barrier.state.phase() + 1};
+  if (Status status = check_order(order_.write(copy.range, write, copy.issued), who, "overwrites");
+      !status.is_ok())
+    return status;
+  Result<int64_t> bytes = copy.effect();
+  if (!bytes) {
+    const Status reason = bytes.error();
+    return failure(Fault::bad_access, who + ": " + std::string(reason.message()), reason.code());
+  }
+  bool completes = false;
+  const Fault fault = barrier.state.complete_tx(*bytes, completes);
+  return settle(fault, completes, copy.barrier, who);
+}
+
+inline Status Pipeline::perform(Party& actor) {
+  using Kind = Request::Kind;
+  Request& request = actor.request;
+  if (Status status = check(request, actor); !status.is_ok()) return status;
+  const auto self = static_cast<size_t>(index_of(actor));
+  bool completes = false;
+  switch (request.kind) {
+    case Kind::start:
+    case Kind::ended: return {};
+    case Kind::wait: {
+      const Barrier& barrier = at(request.barrier);
+      int64_t& next = actor.next_phase[static_cast<size_t>(request.barrier)];
+      next = barrier.state.phase();  // check_wait has seen that phase - 1 was its turn
+      join(actor.seen, barrier.visible);
+      actor.expected_in.assign(actor.expected_in.size(), -1);
+      return {};
     }
-    void await_resume() const noexcept {}
+    case Kind::expect_tx:
+    case Kind::arrive_expect_tx: {
+      Barrier& barrier = at(request.barrier);
+      actor.expected_in[static_cast<size_t>(request.barrier)] = barrier.state.phase();
+      const Fault fault = barrier.state.expect_tx(request.bytes, completes);
+      if (fault != Fault::none || request.kind == Kind::expect_tx)
+        return settle(fault, completes, request.barrier, actor.label);
+      [[fallthrough]];
+    }
+    case Kind::arrive: {
+      Barrier& barrier = at(request.barrier);
+      join(barrier.arriving, actor.seen);
+      ++actor.seen[self];
+      const Fault fault = barrier.state.arrive(completes);
+      return settle(fault, completes, request.barrier, actor.label);
+    }
+    case Kind::copy: return issue(actor);
+    case Kind::read:
+      return check_order(order_.read(request.range, static_cast<int32_t>(self), actor.seen),
+                         actor.label, "reads");
+    case Kind::write: {
+      const AccessOrder::Write write{static_cast<int32_t>(self), static_cast<int32_t>(self),
+                                     actor.seen[self]};
+      return check_order(order_.write(request.range, write, actor.seen), actor.label, "overwrites");
+    }
+    case Kind::stop:
+      if (request.reason.is_ok()) return {};
+      return failure(Fault::stopped, actor.label + ": " + std::string(request.reason.message()),
+                     request.reason.code());
+  }
+  return {};
+}
 
-   private:
-    Pipeline* pipeline_;
-    Request request_;
-  };
+/// Nobody can go on: who waits for what. A barrier whose arrivals are complete lacks bytes, or has
+/// too many.
+inline Status Pipeline::stuck() {
+  Fault fault = Fault::deadlock;
+  std::string text;
+  for (const Party& actor : actors_) {
+    if (actor.request.kind != Request::Kind::wait) continue;
+    const Mbarrier& state = at(actor.request.barrier).state;
+    if (state.pending() == 0 && state.missing_bytes() != 0) fault = Fault::wrong_byte_count;
+    text += (text.empty() ? "" : "; ") + actor.label + " waits with parity " +
+            std::to_string(actor.request.parity) + " for " + describe(actor.request.barrier);
+  }
+  return failure(fault, text);
+}
 
-  /// `shared_bytes` of shared memory are watched, rounded down to whole granules.
-  Pipeline(int64_t shared_bytes, uint64_t seed)
-      : shared_bytes_(shared_bytes), seed_(seed), random_(seed), order_(0, 0) {}
-  Pipeline(const Pipeline&) = delete;  // actors point to it
-  Pipeline& operator=(const Pipeline&) = delete;
+inline Status Pipeline::resume(Party& actor) {
+  running_ = &actor;
+  actor.request = {};
+  actor.coroutine.resume();
+  if (actor.coroutine.threw())
+    return failure(Fault::stopped, actor.label + " threw an exception", Errc::internal);
+  if (actor.coroutine.has_ended()) {
+    actor.request.kind = Request::Kind::ended;
+  } else if (actor.request.kind == Request::Kind::start) {
+    return failure(Fault::invalid,
+                   actor.label + " awaits something that is no operation of this pipeline");
+  }
+  return {};
+}
 
-  BarrierId add_barrier(std::string label, int32_t arrivals) {
-    barriers_.push_back({std::move(label), Mbarrier(arrivals), {}, {}});
-    return {static_cast<int32_t>(barriers_.size()) - 1};
+/// One actor or one landing copy, chosen at random by weight.
+inline Status Pipeline::step(bool& done) {
+  choices_.clear();
+  uint64_t total = 0;
+  bool all_ended = true;
+  for (Party& actor : actors_) {
+    if (actor.request.kind == Request::Kind::ended) continue;
+    all_ended = false;
+    bool ready = true;
+    if (actor.request.kind == Request::Kind::wait) {
+      if (Status status = check(actor.request, actor); !status.is_ok()) return status;
+      if (Status status = check_wait(actor, ready); !status.is_ok()) return status;
+    }
+    if (!ready) continue;
+    choices_.push_back(index_of(actor));
+    total += actor.weight;
   }
-  void add_actor(std::string label, Actor coroutine) {
-    actors_.emplace_back(std::move(label), std::move(coroutine));
+  if (all_ended) {
+    done = true;
+    if (flights_.empty()) return {};
+    return failure(Fault::unfinished_copy,
+                   "all actors have ended before a copy of " +
+                       actors_[static_cast<size_t>(flights_[0].actor)].label + " landed for " +
+                       describe(flights_[0].barrier));
   }
+  total += copy_weight_ * flights_.size();
+  if (total == 0) return stuck();
+  uint64_t ticket = draw() % total;
+  for (const int32_t choice : choices_) {
+    Party& actor = actors_[static_cast<size_t>(choice)];
+    if (ticket >= actor.weight) {
+      ticket -= actor.weight;
+      continue;
+    }
+    if (Status status = perform(actor); !status.is_ok()) return status;
+    return resume(actor);
+  }
+  return land(static_cast<size_t>(ticket / copy_weight_));
+}
 
-  /// mbarrier.try_wait.parity in a loop.
-  Operation wait(BarrierId barrier, int64_t parity) {
-    return make(Request::Kind::wait, barrier, 0, parity);
+inline Status Pipeline::run(int64_t max_steps) {
+  for (const Barrier& barrier : barriers_) {
+    if (barrier.state.arrivals() < 1)
+      return failure(Fault::invalid, barrier.label + " is made for less than 1 arrival");
   }
-  Operation arrive(BarrierId barrier) { return make(Request::Kind::arrive, barrier, 0); }
-  Operation expect_tx(BarrierId barrier, int64_t bytes) {
-    return make(Request::Kind::expect_tx, barrier, bytes);
+  set_up();
+  for (bool done = false; !done; ++step_) {
+    if (step_ >= max_steps)
+      return failure(Fault::endless,
+                     "still running; the limit is " + std::to_string(max_steps) + " steps");
+    if (Status status = step(done); !status.is_ok()) return status;
   }
-  Operation arrive_expect_tx(BarrierId barrier, int64_t bytes) {
-    return make(Request::Kind::arrive_expect_tx, barrier, bytes);
-  }
-  /// cp.async.bulk: issues a copy into `range`; `effect` runs when it lands, and `barrier` is told
-  /// the bytes that it returns.
-  Operation copy(BarrierId barrier, SharedRange range, CopyEffect effect) {
-    return {this, {Request::Kind::copy, barrier.index, 0, 0, range, std::move(effect), {}}};
-  }
-  /// The actor is about to read, or to write, `range` with ordinary instructions; it does so right
-  /// after this is awaited.
-  Operation read(SharedRange range) {
-    return {this, {Request::Kind::read, -1, 0, 0, range, {}, {}}};
-  }
-  Operation write(SharedRange range) {
-    return {this, {Request::Kind::write, -1, 0, 0, range, {}, {}}};
-  }
-  /// Ends the run with the actor's own failure if `reason` is one.
-  Operation stop_if(Status reason) {
-    return {this, {Request::Kind::stop, -1, 0, 0, {}, {}, std::move(reason)}};
-  }
-
-  /// Runs to the end of all actors. Call once.
-  /// Errors: invalid_argument with "seed S, step N: <name of the fault>: who, what, where"; the
-  /// failure of `stop_if` or of a copy keeps
-  ///         its code.
-  [[nodiscard]] Status run(int64_t max_steps = int64_t{1} << 22);
-
-  [[nodiscard]] Fault fault() const noexcept { return fault_; }
-  [[nodiscard]] int64_t steps() const noexcept { return step_; }
-  /// Completed phases.
-  [[nodiscard]] int64_t phases(BarrierId barrier) const { return at(barrier.index).state.phase(); }
-
- private:
-  struct Party {
-    Party(std::string name_, Actor coroutine_) noexcept
-        : label(std::move(name_)), coroutine(std::move(coroutine_)) {}
-    std::string label;
-    Actor coroutine;
-    Request request;
-    Clock seen;
-    /// [barrier] that a wait must ask for; not_waited before the first
-    std::vector<int64_t> next_phase;
-    /// [barrier] phase of the last expect_tx since the last wait; -1: none
-    std::vector<int64_t> expected_in;
-    uint64_t weight = 1;
-  };
-  struct Barrier {
-    std::string label;
-    Mbarrier state;
-    Clock arriving;  ///< what has been seen by those who arrived in the open phase
-    Clock visible;   ///< what a wait for the last completed phase makes seen
-  };
-  struct Flight {
-    int32_t actor = 0;
-    int32_t barrier = 0;
-    SharedRange range;
-    Clock issued;
-    CopyEffect effect;
-  };
-  static constexpr int64_t not_waited = -2;
-
-  Operation make(Request::Kind kind, BarrierId barrier, int64_t bytes, int64_t parity = 0) {
-    return {this, {kind, barrier.index, static_cast<int32_t>(parity), bytes, {}, {}, {}}};
-  }
-  [[nodiscard]] const Barrier& at(int32_t barrier) const {
-    return barriers_[static_cast<size_t>(barrier)];
-  }
-  Barrier& at(int32_t barrier) { return barriers_[static_cast<size_t>(barrier)]; }
-  [[nodiscard]] size_t thread_of(int32_t barrier) const noexcept {
-    return actors_.size() + static_cast<size_t>(barrier);
-  }
-  int32_t index_of(const Party& actor) const noexcept {
-    return static_cast<int32_t>(&actor - actors_.data());
-  }
-
-  uint64_t draw() noexcept;
-  void set_up();
-  Status failure(Fault fault, const std::string& text, Errc code = Errc::invalid_argument);
-  Status check(const Request& request, const Party& actor);
-  Status settle(Fault fault, bool completes, int32_t barrier, const std::string& who);
-  Status check_wait(Party& actor, bool& passes);
-  Status check_order(const Access& access, const std::string& who, const char* verb);
-  Status perform(Party& actor);
-  Status issue(Party& actor);
-  Status land(size_t flight);
-  Status resume(Party& actor);
-  Status step(bool& done);
-  Status stuck();
-  [[nodiscard]] std::string describe(int32_t barrier) const;
-
-  int64_t shared_bytes_;
-  uint64_t seed_;
-  uint64_t random_;
-  AccessOrder order_;
-  std::vector<Party> actors_;
-  std::vector<Barrier> barriers_;
-  std::vector<Flight> flights_;
-  std::vector<int32_t> choices_;  // actors, then ~flight
-  Party* running_ = nullptr;
-  uint64_t copy_weight_ = 1;
-  int64_t step_ = 0;
-  Fault fault_ = Fault::none;
-};
+  return {};
+}
 
 /// Runs `program(Pipeline&)`, which adds barriers and actors, once for each of `runs` seeds; the
 /// first failure. What the program returns (a pointer to what its actors refer to, say) is kept
@@ -234,5 +348,3 @@ template <class Program>
 }
 
 }  // namespace folio::inline v1::emulator
-
-#include "folio/testing/pipeline_run.h"  // IWYU pragma: keep: the bodies

@@ -54,7 +54,7 @@
 #include "folio/pool/page_pool.h"
 #include "folio/tier/tier.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 /// When full pages are stored.
 enum class StorePolicy : uint8_t {
@@ -259,4 +259,25 @@ class FOLIO_EXPORT CacheManager {
   State* state_ = nullptr;
 };
 
+}  // namespace folio::inline v1::tier
+
+namespace folio::inline v1 {  // flat names, for one release
+using tier::CacheManager;
+using tier::CacheManagerFigures;
+using tier::CacheManagerOptions;
+using tier::LatencyHistogram;
+using tier::LoadRefusal;
+using tier::LoadState;
+using tier::ManagerClock;
+using tier::name;
+using tier::num_load_refusals;
+using tier::num_rest_reasons;
+using tier::num_store_refusals;
+using tier::RestReason;
+using tier::StorePolicy;
+using tier::StoreRefusal;
+using tier::TierCounters;
+using tier::TieredAdmission;
+using tier::TierOfCache;
+using tier::TierRests;
 }  // namespace folio::inline v1

@@ -15,7 +15,7 @@
 #include "folio/core/export.h"
 #include "folio/core/status.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 enum class CopyDirection : uint8_t { to_host = 0, to_device = 1 };
 
@@ -60,4 +60,12 @@ struct CudaCopiesOptions {
 [[nodiscard]] FOLIO_EXPORT Result<std::shared_ptr<DeviceCopies>> make_cuda_copies(
     const CudaCopiesOptions& options = {}) noexcept;
 
+}  // namespace folio::inline v1::tier
+
+namespace folio::inline v1 {  // flat names, for one release
+using tier::CopyDirection;
+using tier::CudaCopiesOptions;
+using tier::DeviceCopies;
+using tier::DeviceCopy;
+using tier::make_cuda_copies;
 }  // namespace folio::inline v1

@@ -17,7 +17,7 @@
 #include "folio/core/status.h"
 #include "folio/pool/name.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 struct DiskPage {
   PageName name;
@@ -77,4 +77,15 @@ struct DiskCompaction {
 [[nodiscard]] FOLIO_EXPORT Result<DiskCompaction> compact_disk_directory(
     std::string_view directory, int64_t segment_bytes = int64_t{256} << 20) noexcept;
 
+}  // namespace folio::inline v1::tier
+
+namespace folio::inline v1 {  // flat names, for one release
+using tier::check_disk_directory;
+using tier::compact_disk_directory;
+using tier::DiskCheck;
+using tier::DiskCompaction;
+using tier::DiskListing;
+using tier::DiskPage;
+using tier::DiskSegment;
+using tier::list_disk_directory;
 }  // namespace folio::inline v1

@@ -33,7 +33,7 @@
 
 #include "folio/tier/tier.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 struct DiskOptions {
   /// Of a file: 1 MiB .. 2^40, and at most half of `TierOptions::max_bytes`; a page must fit
@@ -61,4 +61,10 @@ struct DiskOptions {
 /// Errors: invalid_argument for page_bytes out of 1 .. 2^40
 [[nodiscard]] FOLIO_EXPORT Result<int64_t> disk_record_bytes(int64_t page_bytes) noexcept;
 
+}  // namespace folio::inline v1::tier
+
+namespace folio::inline v1 {  // flat names, for one release
+using tier::disk_record_bytes;
+using tier::DiskOptions;
+using tier::make_disk_tier;
 }  // namespace folio::inline v1

@@ -18,7 +18,7 @@
 #include "folio/core/status.h"
 #include "folio/pool/name.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 struct EventIndexOptions {
   int64_t max_names = int64_t{1} << 22;  ///< what is told beyond that is not taken, >= 1
@@ -81,4 +81,11 @@ class FOLIO_EXPORT EventIndex {
   State* state_ = nullptr;
 };
 
+}  // namespace folio::inline v1::tier
+
+namespace folio::inline v1 {  // flat names, for one release
+using tier::EventIndex;
+using tier::EventIndexFigures;
+using tier::EventIndexOptions;
+using tier::IndexedName;
 }  // namespace folio::inline v1

@@ -23,7 +23,7 @@
 #include "folio/pool/page_pool.h"
 #include "folio/tier/tier.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 /// What routers know the places of pages by.
 inline constexpr std::string_view medium_gpu = "GPU";          ///< a pool's memory
@@ -123,4 +123,16 @@ class FOLIO_EXPORT EventPublisher {
   State* state_ = nullptr;
 };
 
+}  // namespace folio::inline v1::tier
+
+namespace folio::inline v1 {  // flat names, for one release
+using tier::EventFormat;
+using tier::EventPublisher;
+using tier::EventPublisherFigures;
+using tier::EventPublisherOptions;
+using tier::medium_cpu;
+using tier::medium_gpu;
+using tier::medium_storage;
+using tier::NameForm;
+using tier::SocketAttach;
 }  // namespace folio::inline v1

@@ -16,7 +16,7 @@
 
 #include "folio/tier/event_index.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 /// Texts are copied.
 struct EventSubscriberOptions {
@@ -75,4 +75,10 @@ class FOLIO_EXPORT EventSubscriber {
   State* state_ = nullptr;
 };
 
+}  // namespace folio::inline v1::tier
+
+namespace folio::inline v1 {  // flat names, for one release
+using tier::EventSubscriber;
+using tier::EventSubscriberFigures;
+using tier::EventSubscriberOptions;
 }  // namespace folio::inline v1

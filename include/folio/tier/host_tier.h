@@ -6,7 +6,7 @@
 
 #include "folio/tier/tier.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 /// Of `TierOptions::max_bytes`, at most: taken as pages come, page by page, and given back when
 /// they go. The page that goes is the one used longest ago of those that no page there continues
@@ -20,4 +20,9 @@ namespace folio::inline v1 {
 /// n such pages. Errors: invalid_argument for page_bytes out of 1 .. 2^40
 [[nodiscard]] FOLIO_EXPORT Result<int64_t> host_record_bytes(int64_t page_bytes) noexcept;
 
+}  // namespace folio::inline v1::tier
+
+namespace folio::inline v1 {  // flat names, for one release
+using tier::host_record_bytes;
+using tier::make_host_tier;
 }  // namespace folio::inline v1

@@ -14,7 +14,7 @@
 #include "folio/tier/tier.h"
 #include "folio/tier/transport.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 struct PageServerOptions {
   int64_t max_bytes = 0;       ///< of memory for pages
@@ -84,4 +84,12 @@ struct PeerTierOptions {
     std::unique_ptr<Transport> transport, std::span<const std::byte> address,
     const TierOptions& options, const PeerTierOptions& peer = {}) noexcept;
 
+}  // namespace folio::inline v1::tier
+
+namespace folio::inline v1 {  // flat names, for one release
+using tier::make_peer_tier;
+using tier::PageServer;
+using tier::PageServerFigures;
+using tier::PageServerOptions;
+using tier::PeerTierOptions;
 }  // namespace folio::inline v1

@@ -24,7 +24,7 @@
 #include "folio/pool/page_pool.h"
 #include "folio/tier/transport.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 struct PoolPageServerOptions {
   PagePool* pool = nullptr;  ///< with prefix_reuse, names, events, max_io_pins, and no groups
@@ -78,4 +78,10 @@ class FOLIO_EXPORT PoolPageServer {
   std::unique_ptr<State> state_;
 };
 
+}  // namespace folio::inline v1::tier
+
+namespace folio::inline v1 {  // flat names, for one release
+using tier::PoolPageServer;
+using tier::PoolPageServerFigures;
+using tier::PoolPageServerOptions;
 }  // namespace folio::inline v1

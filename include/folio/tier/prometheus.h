@@ -12,7 +12,7 @@
 #include "folio/tier/event_publisher.h"
 #include "folio/tier/tier.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 /// What is null is left out.
 struct TierReading {
@@ -33,4 +33,10 @@ struct TierReadings {
 [[nodiscard]] FOLIO_EXPORT Result<std::string> prometheus_text(
     const TierReadings& readings) noexcept;
 
+}  // namespace folio::inline v1::tier
+
+namespace folio::inline v1 {  // flat names, for one release
+using tier::prometheus_text;
+using tier::TierReading;
+using tier::TierReadings;
 }  // namespace folio::inline v1

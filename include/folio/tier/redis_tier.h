@@ -24,7 +24,7 @@
 
 #include "folio/tier/tier.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 /// What of the server's certificate is checked.
 enum class ServerCheck : uint8_t {
@@ -89,4 +89,12 @@ struct RedisOptions {
 /// takes for it beside that is not in it. Errors: invalid_argument for page_bytes out of 1 .. 2^40
 [[nodiscard]] FOLIO_EXPORT Result<int64_t> redis_record_bytes(int64_t page_bytes) noexcept;
 
+}  // namespace folio::inline v1::tier
+
+namespace folio::inline v1 {  // flat names, for one release
+using tier::make_redis_tier;
+using tier::redis_record_bytes;
+using tier::RedisOptions;
+using tier::ServerCheck;
+using tier::UnknownPages;
 }  // namespace folio::inline v1

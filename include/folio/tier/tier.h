@@ -22,7 +22,7 @@
 #include "folio/pool/name.h"
 #include "folio/tier/device_copies.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 /// A page that goes to a tier or comes from there: the runs of its bytes, in an order that both
 /// ways share. Runs and parent are copied when they are handed over, the bytes are not.
@@ -152,4 +152,19 @@ class FOLIO_EXPORT Tier {
   [[nodiscard]] virtual Status last_fault() const noexcept = 0;
 };
 
+}  // namespace folio::inline v1::tier
+
+namespace folio::inline v1 {  // flat names, for one release
+using tier::LoadOrder;
+using tier::name;
+using tier::num_tier_outcomes;
+using tier::Tier;
+using tier::TierChange;
+using tier::TierCompletion;
+using tier::TierFigures;
+using tier::TierObserver;
+using tier::TierOptions;
+using tier::TierOutcome;
+using tier::TierPage;
+using tier::TierTicket;
 }  // namespace folio::inline v1

@@ -36,7 +36,7 @@
 #include "folio/pool/page_pool.h"
 #include "folio/tier/transport.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 /// A region of the transport, and its memory.
 struct TransferRegion {
@@ -241,4 +241,23 @@ class FOLIO_EXPORT HandoverReceiver {
   State* state_ = nullptr;
 };
 
+}  // namespace folio::inline v1::tier
+
+namespace folio::inline v1 {  // flat names, for one release
+using tier::ArrivingSequence;
+using tier::HandoverEnd;
+using tier::HandoverId;
+using tier::HandoverOutcome;
+using tier::HandoverReceiver;
+using tier::HandoverReceiverFigures;
+using tier::HandoverReceiverOptions;
+using tier::HandoverSender;
+using tier::HandoverSenderFigures;
+using tier::HandoverSenderOptions;
+using tier::Landing;
+using tier::name;
+using tier::num_handover_outcomes;
+using tier::ReceivedSequence;
+using tier::TransferEnd;
+using tier::TransferRegion;
 }  // namespace folio::inline v1

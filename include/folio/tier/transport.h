@@ -24,7 +24,7 @@
 #include "folio/core/export.h"
 #include "folio/core/status.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 /// Numbers that a transport gives, never twice and never 0.
 struct RegionId {
@@ -151,4 +151,19 @@ class FOLIO_EXPORT Transport {
   [[nodiscard]] virtual Status last_fault() const noexcept = 0;
 };
 
+}  // namespace folio::inline v1::tier
+
+namespace folio::inline v1 {  // flat names, for one release
+using tier::name;
+using tier::PeerId;
+using tier::PeerMessage;
+using tier::PeerState;
+using tier::RegionId;
+using tier::RegionRun;
+using tier::TransferDirection;
+using tier::TransferId;
+using tier::TransferRequest;
+using tier::TransferState;
+using tier::Transport;
+using tier::TransportOptions;
 }  // namespace folio::inline v1

@@ -7,7 +7,7 @@
 
 #include "folio/tier/transport.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 /// Ends within one process, for tests: whoever calls `poll`, `cancel` or `receive` of an end does
 /// what is to be done, of all ends, or `step` does it bit by bit.
@@ -90,4 +90,15 @@ struct NixlOptions {
 [[nodiscard]] FOLIO_EXPORT Result<std::unique_ptr<Transport>> make_nixl_transport(
     const TransportOptions& options = {}, const NixlOptions& nixl = {}) noexcept;
 
+}  // namespace folio::inline v1::tier
+
+namespace folio::inline v1 {  // flat names, for one release
+using tier::InProcessNetwork;
+using tier::make_nixl_transport;
+using tier::make_shared_memory_transport;
+using tier::make_ucx_transport;
+using tier::NixlOptions;
+using tier::ReadAccess;
+using tier::SharedMemoryOptions;
+using tier::UcxOptions;
 }  // namespace folio::inline v1

@@ -52,18 +52,14 @@ FOLIO_HOST_DEVICE constexpr DataType data_type_of(DType dtype) {
     case DType::f8_e5m2:
     case DType::f8_e8m0:
     case DType::i8: return DataType::u8;
-    case DType::invalid:
-    case DType::f4_e2m1:
-    case DType::i4:
-    case DType::q8_0:
-    case DType::q4_0:
-    case DType::q4_1:
-    case DType::q5_0:
-    case DType::q5_1:
-    case DType::iq4_nl: return DataType::invalid;
+    default: return DataType::invalid;
   }
-  return DataType::invalid;
 }
+static_assert(folio::detail::count_where([](DType dtype) {
+                return (data_type_of(dtype) != DataType::invalid) !=
+                       folio::detail::is_supported(dtype);
+              }) == 0,
+              "data_type_of has a case for each type with elements");
 
 /// 0 for `invalid` and for values outside the enumeration.
 FOLIO_HOST_DEVICE constexpr int32_t element_bytes(DataType dtype) {

@@ -125,43 +125,7 @@ def flash_attn_varlen_func(
     alone. Returns out [total_q, nheads, v_dim]; with `return_attn_probs` also softmax_lse [nheads,
     total_q] f32 and an empty tensor (see flash_attn_func).
     """
-    name = "flash_attn_varlen_func"
-    refuse_dropout(name, dropout_p)
-    check_no_gradient(name, q, k, v)
-    check_tensor(name, "q", q, ["total_q", "nheads", "headdim"])
-    offsets = offsets_tensor(name, "cu_seqlens_q", cu_seqlens_q)
-    key_offsets = offsets_tensor(name, "cu_seqlens_k", cu_seqlens_k)
-    if key_offsets.numel() != offsets.numel():
-        raise wrong(name, "cu_seqlens_k", f"[{offsets.numel()}]", list(key_offsets.shape))
-    lengths = key_offsets.diff().tolist()
-    check_longest(name, "max_seqlen_q", max_seqlen_q, offsets.diff().tolist())
-    check_longest(name, "max_seqlen_k", max_seqlen_k, lengths)
-    if int(offsets[-1]) != q.shape[0]:
-        raise wrong(name, "cu_seqlens_q", f"to end with q's {q.shape[0]} rows", int(offsets[-1]))
-    if block_table is None:
-        check_tensor(name, "k", k, ["total_k", "nheads_k", q.shape[2]])
-        check_tensor(name, "v", v, [k.shape[0], k.shape[1], "headdim"])
-        if int(key_offsets[-1]) > k.shape[0]:
-            raise wrong(name, "cu_seqlens_k", f"rows of k, {k.shape[0]}", int(key_offsets[-1]))
-        pages, table = Pages.ragged(k, v), key_offsets[:-1].unsqueeze(1)
-    else:
-        check_tensor(name, "k", k, ["num_blocks", "block_size", "nheads_k", q.shape[2]])
-        check_tensor(name, "v", v, [*k.shape[:3], "headdim"])
-        check_tensor(name, "block_table", block_table, [len(lengths), "blocks"])
-        pages, table = Pages(k, v), block_table
-    call = prepare(
-        name,
-        q,
-        len(lengths),
-        softmax_scale=softmax_scale,
-        causal=causal,
-        window=window_of(name, window_size),
-        softcap=softcap,
-        alibi_slopes=alibi_slopes,
-        s_aux=s_aux,
-    )
-    out, lse = call.run(Rows(offsets.tolist(), lengths, table), pages, q, return_attn_probs)
-    return (out, lse.t().contiguous(), _no_probabilities(q)) if return_attn_probs else out
+    return _varlen(("flash_attn_varlen_func", "cu_seqlens_q", "max_seqlen_q"), **locals())
 
 
 def flash_attn_with_kvcache(
@@ -267,16 +231,80 @@ def flash_attn_varlen_qkvpacked_func(
     """flash_attn_varlen_func of qkv [total, 3, nheads, dim], whose queries are its keys' tokens."""
     name = "flash_attn_varlen_qkvpacked_func"
     check_tensor(name, "qkv", qkv, ["total", 3, "nheads", "dim"])
-    offsets = offsets_tensor(name, "cu_seqlens", cu_seqlens)
-    check_longest(name, "max_seqlen", max_seqlen, offsets.diff().tolist())
-    lengths = (offsets, offsets, max_seqlen, max_seqlen)
-    return flash_attn_varlen_func(*qkv.unbind(1), *lengths, *args, **kwargs)
+    lengths = (cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
+    names = (name, "cu_seqlens", "max_seqlen")
+    return _varlen(names, *qkv.unbind(1), *lengths, *args, **kwargs)
 
 
 def flash_attn_varlen_kvpacked_func(q: torch.Tensor, kv: torch.Tensor, *args, **kwargs):
     """flash_attn_varlen_func of q and kv [total_k, 2, nheads_k, dim]."""
     check_tensor("flash_attn_varlen_kvpacked_func", "kv", kv, ["total_k", 2, "nheads_k", "dim"])
     return flash_attn_varlen_func(q, *kv.unbind(1), *args, **kwargs)
+
+
+def _varlen(
+    names: tuple[str, str, str],
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: int | None,
+    max_seqlen_k: int | None,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: Window = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: torch.Tensor | None = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+    block_table: torch.Tensor | None = None,
+    *,
+    s_aux: torch.Tensor | None = None,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """flash_attn_varlen_func, whose errors bear `names`: of the function, of its offsets and of its
+    longest sequence.
+    """
+    name, offsets_name, longest_name = names
+    refuse_dropout(name, dropout_p)
+    check_no_gradient(name, q, k, v)
+    check_tensor(name, "q", q, ["total_q", "nheads", "headdim"])
+    offsets = offsets_tensor(name, offsets_name, cu_seqlens_q)
+    key_offsets = offsets
+    if cu_seqlens_k is not cu_seqlens_q:
+        key_offsets = offsets_tensor(name, "cu_seqlens_k", cu_seqlens_k)
+    if key_offsets.numel() != offsets.numel():
+        raise wrong(name, "cu_seqlens_k", f"[{offsets.numel()}]", list(key_offsets.shape))
+    lengths = key_offsets.diff().tolist()
+    check_longest(name, longest_name, max_seqlen_q, offsets.diff().tolist())
+    check_longest(name, "max_seqlen_k", max_seqlen_k, lengths)
+    if int(offsets[-1]) != q.shape[0]:
+        raise wrong(name, offsets_name, f"to end with q's {q.shape[0]} rows", int(offsets[-1]))
+    if block_table is None:
+        check_tensor(name, "k", k, ["total_k", "nheads_k", q.shape[2]])
+        check_tensor(name, "v", v, [k.shape[0], k.shape[1], "headdim"])
+        if int(key_offsets[-1]) > k.shape[0]:
+            raise wrong(name, "cu_seqlens_k", f"rows of k, {k.shape[0]}", int(key_offsets[-1]))
+        pages, table = Pages.ragged(k, v), key_offsets[:-1].unsqueeze(1)
+    else:
+        check_tensor(name, "k", k, ["num_blocks", "block_size", "nheads_k", q.shape[2]])
+        check_tensor(name, "v", v, [*k.shape[:3], "headdim"])
+        check_tensor(name, "block_table", block_table, [len(lengths), "blocks"])
+        pages, table = Pages(k, v), block_table
+    call = prepare(
+        name,
+        q,
+        len(lengths),
+        softmax_scale=softmax_scale,
+        causal=causal,
+        window=window_of(name, window_size),
+        softcap=softcap,
+        alibi_slopes=alibi_slopes,
+        s_aux=s_aux,
+    )
+    out, lse = call.run(Rows(offsets.tolist(), lengths, table), pages, q, return_attn_probs)
+    return (out, lse.t().contiguous(), _no_probabilities(q)) if return_attn_probs else out
 
 
 def _no_probabilities(q: torch.Tensor) -> torch.Tensor:

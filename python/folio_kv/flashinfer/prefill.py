@@ -11,10 +11,28 @@ from .. import Step
 from .._compat import offsets_tensor, wrong
 from .base import Wrapper, check_bound, check_window, options_of, paged_table, refuse_given
 from .page import Cache, unpack_cache
-from .planned import Planned, mask_bias
+from .planned import Options, Planned, mask_bias
 
 _NO_ITEMS = "folio has no multi-item scoring; a custom_mask can say the same"
 _NO_KERNEL = "folio has no such kernel"
+
+
+def _options(function: str, given: dict[str, Any]) -> Options:
+    """Of what both wrappers' plan takes, `given` by the parameters' names."""
+    items = ("prefix_len_ptr", "token_pos_in_items_ptr")
+    items += ("token_pos_in_items_len", "max_item_len_ptr")
+    refuse_given(function, _NO_ITEMS, **{name: given[name] for name in items})
+    head_dim = given["head_dim_qk"]
+    has_mask = given["custom_mask"] is not None or given["packed_custom_mask"] is not None
+    meant = ("pos_encoding_mode", "window_left", "logits_soft_cap", "sm_scale")
+    return options_of(
+        function,
+        (given["num_qo_heads"], given["num_kv_heads"], head_dim, given["head_dim_vo"] or head_dim),
+        (given["q_data_type"], given["kv_data_type"], given["o_data_type"]),
+        causal=given["causal"] and not has_mask,
+        same_bits=given["disable_split_kv"] or given["fixed_split_size"] is not None,
+        **{name: given[name] for name in meant},
+    )
 
 
 class BatchPrefillWithPagedKVCacheWrapper(Wrapper):
@@ -86,25 +104,7 @@ class BatchPrefillWithPagedKVCacheWrapper(Wrapper):
         packed_custom_mask goes before custom_mask.
         """
         name = "BatchPrefillWithPagedKVCacheWrapper.plan"
-        refuse_given(
-            name,
-            _NO_ITEMS,
-            prefix_len_ptr=prefix_len_ptr,
-            token_pos_in_items_ptr=token_pos_in_items_ptr,
-            token_pos_in_items_len=token_pos_in_items_len,
-            max_item_len_ptr=max_item_len_ptr,
-        )
-        options = options_of(
-            name,
-            (num_qo_heads, num_kv_heads, head_dim_qk, head_dim_vo or head_dim_qk),
-            (q_data_type, kv_data_type, o_data_type),
-            causal=causal and custom_mask is None and packed_custom_mask is None,
-            pos_encoding_mode=pos_encoding_mode,
-            window_left=window_left,
-            logits_soft_cap=logits_soft_cap,
-            sm_scale=sm_scale,
-            same_bits=disable_split_kv or fixed_split_size is not None,
-        )
+        options = _options(name, locals())
         table = paged_table(
             name,
             "paged_kv_",
@@ -258,25 +258,7 @@ class BatchPrefillWithRaggedKVCacheWrapper(Wrapper):
     ) -> None:
         """As the paged wrapper's plan; kv_indptr [batch + 1] gives each sequence's rows."""
         name = "BatchPrefillWithRaggedKVCacheWrapper.plan"
-        refuse_given(
-            name,
-            _NO_ITEMS,
-            prefix_len_ptr=prefix_len_ptr,
-            token_pos_in_items_ptr=token_pos_in_items_ptr,
-            token_pos_in_items_len=token_pos_in_items_len,
-            max_item_len_ptr=max_item_len_ptr,
-        )
-        options = options_of(
-            name,
-            (num_qo_heads, num_kv_heads, head_dim_qk, head_dim_vo or head_dim_qk),
-            (q_data_type, kv_data_type, o_data_type),
-            causal=causal and custom_mask is None and packed_custom_mask is None,
-            pos_encoding_mode=pos_encoding_mode,
-            window_left=window_left,
-            logits_soft_cap=logits_soft_cap,
-            sm_scale=sm_scale,
-            same_bits=disable_split_kv or fixed_split_size is not None,
-        )
+        options = _options(name, locals())
         offsets = offsets_tensor(name, "qo_indptr", qo_indptr)
         rows = offsets_tensor(name, "kv_indptr", kv_indptr)
         if rows.numel() != offsets.numel():

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from transformers import cache_utils
 
-from .paged_layer import FolioLayer
+from .paged_layer import FolioLayer, Owner
 from .window_layer import FolioWindowLayer
 
 __all__ = ["LAYERS"]
@@ -19,7 +19,7 @@ __all__ = ["LAYERS"]
 class FolioIndexedLayer(FolioLayer, cache_utils.DynamicIndexedLayer):
     """Pages beside the keys of an indexer (sparse attention)."""
 
-    def __init__(self, owner: Any, **kwargs: Any):
+    def __init__(self, owner: Owner, **kwargs: Any):
         cache_utils.DynamicIndexedLayer.__init__(self)
         FolioLayer.__init__(self, owner, **kwargs)
 
@@ -58,7 +58,7 @@ class FolioHybridLayer(cache_utils.LinearAttentionAndFullAttentionLayer, FolioLa
     is_compileable = False
     attention: type[FolioLayer] = FolioLayer  # the part in pages
 
-    def __init__(self, owner: Any, number_of_states: int = 1, **kwargs: Any):
+    def __init__(self, owner: Owner, number_of_states: int = 1, **kwargs: Any):
         self.attention.__init__(self, owner, **kwargs)
         cache_utils.LinearAttentionLayer.__init__(self, number_of_states=number_of_states)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from transformers import cache_utils
@@ -19,15 +19,27 @@ import folio_kv
 from .masks import Sight
 from .planes import Planes, Storage
 from .problem import as_tokens
-from .rows import CachedRows, RowPair
+from .rows import CachedRows, RowPair, RowPool
 
-if TYPE_CHECKING:
-    from .cache import FolioCache
-
-__all__ = ["FolioLayer"]
+__all__ = ["FolioLayer", "Owner"]
 
 
 OWN = ("owner", "planes", "_pairs")  # what a copy of a layer has of its own
+
+
+class Owner(Protocol):
+    """What a layer asks of the cache that it is one of: `FolioCache`, which says what these are."""
+
+    storage: Storage
+    rows: int | None
+    pool: RowPool | None
+    page_size: int
+
+    def expect_rows(self, rows: int) -> None: ...
+    def make_room(self, start: int, length: int) -> None: ...
+    def step(
+        self, start: int, new: int, sight: Sight | None = None, in_one_page: bool = False
+    ) -> Any: ...
 
 
 class FolioLayer(cache_utils.DynamicLayer):
@@ -40,7 +52,7 @@ class FolioLayer(cache_utils.DynamicLayer):
     is_sliding = False
     latent_dims: tuple[int, int] | None = None  # of the latents and of the rotated part (MLA)
 
-    def __init__(self, owner: FolioCache, **kwargs: Any):
+    def __init__(self, owner: Owner, **kwargs: Any):
         super().__init__()
         self.owner = owner
         self._forget()

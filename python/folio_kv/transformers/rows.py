@@ -8,7 +8,7 @@ model: keys or values [batch, heads, keys, dim], described.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -17,9 +17,6 @@ import folio_kv
 
 from .described import Described
 from .planes import room_for
-
-if TYPE_CHECKING:
-    from .paged_layer import FolioLayer
 
 __all__ = ["CachedRows", "RowPair", "RowPool"]
 
@@ -155,12 +152,21 @@ class _Constant(torch.autograd.Function):
         )
 
 
+class Layer(Protocol):
+    """What rows ask of the layer that holds them: `FolioLayer`, which says what these are."""
+
+    held: int
+    pending: tuple[torch.Tensor, torch.Tensor] | None
+
+    def dense(self, length: int) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+
 class RowPair:
     """The first `length` rows that a layer holds, K and V: what they are is looked up once, at the
     latest when the layer says that its rows change.
     """
 
-    def __init__(self, layer: FolioLayer, length: int):
+    def __init__(self, layer: Layer, length: int):
         self.layer, self.length = layer, length
         self._made: tuple[torch.Tensor, torch.Tensor] | None = None
 
@@ -192,7 +198,7 @@ class CachedRows(Described):
     _seen: torch.Tensor | None = None
 
     @property
-    def layer(self) -> FolioLayer:
+    def layer(self) -> Layer:
         return self.pair.layer
 
     @property

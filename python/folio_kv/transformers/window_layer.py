@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 import folio_kv
 
 from .masks import Sight
-from .paged_layer import FolioLayer
+from .paged_layer import FolioLayer, Owner
 from .planes import room_for
-
-if TYPE_CHECKING:
-    from .cache import FolioCache
 
 __all__ = ["FolioWindowLayer"]
 
@@ -27,7 +24,7 @@ class FolioWindowLayer(FolioLayer):
 
     is_sliding = True
 
-    def __init__(self, owner: FolioCache, sliding_window: int, **kwargs: Any):
+    def __init__(self, owner: Owner, sliding_window: int, **kwargs: Any):
         self.sliding_window = sliding_window
         self.record_past = False
         super().__init__(owner, **kwargs)

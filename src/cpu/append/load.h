@@ -29,20 +29,14 @@ struct Load {
       rows = 1;
     }
     const Rows all{from, stride_bytes, rows, n, to, pitch};
-    switch (dtype) {
-      case DType::f32: return widen_as<DType::f32>(all);
-      case DType::bf16: return widen_as<DType::bf16>(all);
-      case DType::f16: return widen_as<DType::f16>(all);
-      case DType::f8_e4m3: return widen_as<DType::f8_e4m3>(all);
-      case DType::f8_e5m2: return widen_as<DType::f8_e5m2>(all);
-      case DType::q8_0: return widen_blocks<DType::q8_0>(all);
-      case DType::q4_0: return widen_blocks<DType::q4_0>(all);
-      case DType::q4_1: return widen_blocks<DType::q4_1>(all);
-      case DType::q5_0: return widen_blocks<DType::q5_0>(all);
-      case DType::q5_1: return widen_blocks<DType::q5_1>(all);
-      case DType::iq4_nl: return widen_blocks<DType::iq4_nl>(all);
-      default: return widen_as<DType::i8>(all);
-    }
+    detail::visit_plane(dtype, [&all](auto type) {
+      constexpr DType D = decltype(type)::value;
+      if constexpr (detail::is_block(D)) {
+        widen_blocks<D>(all);
+      } else {
+        widen_as<D>(all);
+      }
+    });
   }
 
   /// Heads [head, head + heads) of a token row as rows of floats, `pitch` apart: what a reader of

@@ -243,6 +243,7 @@ struct Scales {
   /// Largest finite number of a scale's type: a scale beyond it stays finite, and the stored values
   /// saturate.
   static float scale_max(DType dtype) {
+    static_assert(folio::detail::num_scale_dtypes == 5);
     switch (dtype) {
       case DType::f16: return 65504.0f;
       case DType::bf16: return 0x1.fep127f;
@@ -255,6 +256,7 @@ struct Scales {
   /// Positive x <= scale_max(dtype), rounded toward +infinity to `dtype`; returns what was stored.
   static float store_scale(DType dtype, float x, std::byte* at) {
     const uint32_t bits = __builtin_bit_cast(uint32_t, x);
+    static_assert(folio::detail::num_scale_dtypes == 5);
     switch (dtype) {
       case DType::f32: return put(dtype, bits, at);
       case DType::bf16: return put(dtype, static_cast<uint16_t>((bits + 0xffffu) >> 16), at);

@@ -66,6 +66,7 @@ struct Store {
         static_cast<uint64_t>(granules.to.head_stride_bytes | granules.to.granule_stride_bytes);
     const bool is_aligned = to % line == 0 && (granules.count() == 1 || strides % line == 0);
     way.streams = way.streams && is_aligned;
+    static_assert(folio::detail::num_plane_dtypes == 6);
     switch (dtype) {
       case DType::f32: return wide<F32>(granules, divisor, how, way);
       case DType::bf16: return wide<Bf16>(granules, divisor, how, way);

@@ -29,14 +29,10 @@ class StoreBlocks {
   static void narrow(const Conversion& conversion, const Granules& granules) {
     const Way way{conversion.streams, conversion.fetches_near,
                   row_bytes(conversion.source.dtype, block)};
-    switch (conversion.target.dtype) {
-      case DType::q8_0: return each<DType::q8_0>(granules, way);
-      case DType::q4_0: return each<DType::q4_0>(granules, way);
-      case DType::q4_1: return each<DType::q4_1>(granules, way);
-      case DType::q5_0: return each<DType::q5_0>(granules, way);
-      case DType::q5_1: return each<DType::q5_1>(granules, way);
-      default: return each<DType::iq4_nl>(granules, way);
-    }
+    detail::visit_plane(conversion.target.dtype, [&granules, &way](auto type) {
+      constexpr DType D = decltype(type)::value;
+      if constexpr (detail::is_block(D)) each<D>(granules, way);
+    });
   }
 
  private:

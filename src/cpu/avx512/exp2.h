@@ -2,8 +2,8 @@
 /// src/cpu/avx512/exp2.h: powers of two of sixteen lanes, in two accuracies.
 ///
 /// 2^x is 2^n times what a method gives for the rest, x - n. Beside products of bf16 only
-/// multiply-adds cost anything (docs/lab/avx512_zen5.md), so the method of weights that become bf16
-/// has one of them and looks the rest up. ISA-safe: always-inline functions only.
+/// multiply-adds cost anything (docs/records/avx512_zen5.md), so the method of weights that become
+/// bf16 has one of them and looks the rest up. ISA-safe: always-inline functions only.
 #pragma once
 
 #include "cpu/avx512/vectors.h"

@@ -4,7 +4,7 @@
 ///
 /// In token-major pages all heads of a token lie in one run of memory. 16 keys of all heads are
 /// taken before the next 16, which is nearly the order of that memory: rows of one head alone are
-/// read at half to two thirds of its speed (docs/lab/avx512_zen5.md). ISA-safe: always-inline
+/// read at half to two thirds of its speed (docs/records/avx512_zen5.md). ISA-safe: always-inline
 /// templates on the engine's functions.
 #pragma once
 

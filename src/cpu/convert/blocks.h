@@ -77,6 +77,7 @@ struct Blocks {
 
  private:
   static_assert(elements == 32 && elements / 2 % W == 0);
+  static_assert(layout.patterns > 0, "block_layout has every format");
 
   /// Never by append, whose instruction sets know of no faults.
   FOLIO_ALWAYS_INLINE static bool are_halves_swapped() {

@@ -28,6 +28,7 @@ class RowScales {
   /// the key. `view` has scales; `to` is aligned to vectors.
   static void gather(const PagedKVView& view, const KeyTile& tile, int64_t head, float* to) {
     alignas(64) uint32_t words[tile_keys] = {};
+    static_assert(detail::num_scale_dtypes == 5);
     switch (view.scales.dtype) {
       case DType::f32: collect<uint32_t>(view, tile, head, words); break;
       case DType::f16:

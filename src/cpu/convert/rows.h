@@ -30,20 +30,8 @@ struct Rows {
   using Row = void (*)(const std::byte* from, To* to, int n);
   template <class To>
   static Row<To> row_to(DType dtype) {
-    switch (dtype) {
-      case DType::f32: return row<DType::f32, To>;
-      case DType::bf16: return row<DType::bf16, To>;
-      case DType::f16: return row<DType::f16, To>;
-      case DType::f8_e4m3: return row<DType::f8_e4m3, To>;
-      case DType::f8_e5m2: return row<DType::f8_e5m2, To>;
-      case DType::q8_0: return row<DType::q8_0, To>;
-      case DType::q4_0: return row<DType::q4_0, To>;
-      case DType::q4_1: return row<DType::q4_1, To>;
-      case DType::q5_0: return row<DType::q5_0, To>;
-      case DType::q5_1: return row<DType::q5_1, To>;
-      case DType::iq4_nl: return row<DType::iq4_nl, To>;
-      default: return row<DType::i8, To>;
-    }
+    return detail::visit_plane(dtype,
+                               [](auto type) -> Row<To> { return row<decltype(type)::value, To>; });
   }
 
   /// `count` rows to rows of floats, `stride` floats apart; a null row becomes zeros.
@@ -61,6 +49,7 @@ struct Rows {
 
   /// `n` floats to elements of f32, bf16 or f16.
   static void narrow(DType dtype, const float* from, void* to, int n) {
+    static_assert(detail::num_activation_dtypes == 3);
     switch (dtype) {
       case DType::f32: __builtin_memcpy(to, from, static_cast<size_t>(n) * sizeof(float)); return;
       case DType::bf16: return narrow_as(from, to, n, [](U bits) { return O::to_bf16(bits); });

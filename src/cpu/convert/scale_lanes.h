@@ -23,6 +23,7 @@ struct ScaleLanes {
 
   /// Words of a type, zero-extended.
   FOLIO_ALWAYS_INLINE static F widen(const U& words, DType dtype) {
+    static_assert(detail::num_scale_dtypes == 5);
     switch (dtype) {
       case DType::f32: return V::floats(words);
       case DType::bf16: return V::floats(words << 16);

@@ -32,6 +32,7 @@ struct ScaledRows {
 
   template <class To, bool ByElement>
   static Row<To> row_to(DType dtype) {
+    static_assert(detail::num_plane_dtypes == 6);
     switch (dtype) {
       case DType::f32: return row<DType::f32, ByElement, To>;
       case DType::bf16: return row<DType::bf16, ByElement, To>;

@@ -79,6 +79,7 @@ class ToBlocks {
 
  private:
   static_assert(elements == 32 && registers % 2 == 0);
+  static_assert(rule.steps != 0.0f, "block_rule has every format");
   using Bounds = BlockBounds<I, rule.reach>;
   using Floats = Eights::F;
   using Ints = Eights::S;

@@ -30,6 +30,7 @@ FOLIO_ALWAYS_INLINE uint64_t not_equal(const std::byte* from, Word minus_infinit
 /// Those of the keys `asked` whose bias is not -inf; `count` biases of `dtype` lie at `bias`.
 FOLIO_ALWAYS_INLINE uint64_t shown_by(const std::byte* bias, DType dtype, int count,
                                       uint64_t asked) {
+  static_assert(folio::detail::num_activation_dtypes == 3);
   switch (dtype) {
     case DType::bf16: return not_equal<uint16_t>(bias, 0xff80, count, asked);
     case DType::f16: return not_equal<uint16_t>(bias, 0xfc00, count, asked);

@@ -66,6 +66,7 @@ class ElementRows {
   }
   FOLIO_DEVICE float stored(int32_t head, int32_t e) {
     const std::byte* row = from_.data + head * from_.head_stride_bytes;
+    static_assert(folio::detail::num_plane_dtypes == 6);
     switch (from_.dtype) {
       case DType::f32: return element_as<float>(row + e * int64_t{4});
       case DType::bf16: return element_as<bf16>(row + e * int64_t{2});
@@ -123,6 +124,7 @@ class ElementRows {
   }
   FOLIO_DEVICE void put(int32_t head, int32_t e, float x) {
     std::byte* row = to_.data + head * to_.view.head_stride_bytes;
+    static_assert(folio::detail::num_plane_dtypes == 6);
     switch (to_.view.dtype) {
       case DType::f32: return put_as<float>(row + e * int64_t{4}, x);
       case DType::bf16: return put_as<bf16>(row + e * int64_t{2}, x);

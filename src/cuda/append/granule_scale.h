@@ -57,6 +57,7 @@ FOLIO_DEVICE float put_scale(Thread& t, float x, float largest, bool writes, std
 }
 template <class Thread>
 FOLIO_DEVICE float put_scale(Thread& t, float x, DType dtype, bool writes, std::byte* at) {
+  static_assert(folio::detail::num_scale_dtypes == 5);
   switch (dtype) {
     case DType::f32: return put_scale<float>(t, x, 0x1.fffffep127f, writes, at);
     case DType::f16: return put_scale<f16>(t, x, 65504.0f, writes, at);
@@ -70,6 +71,7 @@ FOLIO_DEVICE float put_scale(Thread& t, float x, DType dtype, bool writes, std::
 template <class Thread>
 FOLIO_DEVICE float get_scale(Thread& t, DType dtype, const std::byte* at) {
   uint32_t code = 0;
+  static_assert(folio::detail::num_scale_dtypes == 5);
   switch (dtype) {
     case DType::f32: code = t.read(reinterpret_cast<const uint32_t*>(at)); break;
     case DType::f16:

@@ -79,6 +79,7 @@ FOLIO_DEVICE uint32_t to_i8(float x) {
 /// Four elements of 8 bits.
 template <class Thread>
 FOLIO_DEVICE uint32_t narrow_four(Thread& t, DType dtype, const float* x) {
+  static_assert(folio::detail::num_plane_dtypes == 6);
   switch (dtype) {
     case DType::f8_e4m3: {
       const uint32_t low = t.to_e4m3(x[0], x[1]), high = t.to_e4m3(x[2], x[3]);
@@ -96,6 +97,7 @@ FOLIO_DEVICE uint32_t narrow_four(Thread& t, DType dtype, const float* x) {
 template <class Thread>
 FOLIO_DEVICE void store_unit(Thread& t, DType dtype, const float (&x)[unit_size], std::byte* to) {
   Vector16 v;
+  static_assert(folio::detail::num_plane_dtypes == 6);
   switch (dtype) {
     case DType::f32:
       FOLIO_UNROLL

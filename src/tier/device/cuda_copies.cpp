@@ -179,7 +179,7 @@ Status CudaCopies::copy(CopyDirection direction, std::span<const DeviceCopy> cop
 }  // namespace
 }  // namespace folio::inline v1::tier
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 Result<std::shared_ptr<DeviceCopies>> make_cuda_copies(const CudaCopiesOptions& options) noexcept {
   const auto no_device = [&] {
@@ -201,4 +201,4 @@ Result<std::shared_ptr<DeviceCopies>> make_cuda_copies(const CudaCopiesOptions& 
   }
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

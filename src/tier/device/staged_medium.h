@@ -5,8 +5,8 @@
 #include <memory>
 #include <mutex>
 
+#include "folio/tier/medium.h"
 #include "tier/device/host_blocks.h"
-#include "tier/medium.h"
 
 namespace folio::inline v1::tier {
 

@@ -11,7 +11,7 @@
 #include "tier/disk/contents.h"
 #include "tier/file_size_signal.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 namespace {
 
 using tier::ContentSegment;
@@ -166,4 +166,4 @@ Result<DiskCompaction> compact_disk_directory(std::string_view directory,
   }
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

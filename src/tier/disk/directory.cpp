@@ -204,14 +204,15 @@ void Directory::remove(const PageName& name) {
   take_out(at, Mark::dropped);
 }
 
-void Directory::remove(const PageName& name, const Held& place) {
+bool Directory::remove(const PageName& name, const Held& place) {
   const std::lock_guard lock(mutex_);
   const auto at = pages_.find(name);
   if (at == pages_.end() || at->second.segment != place.segment_ ||
       at->second.offset != place.offset_)
-    return;
+    return false;
   ++dropped_;
   take_out(at, Mark::dropped);
+  return true;
 }
 
 void Directory::release(Segment& segment) noexcept {

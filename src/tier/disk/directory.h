@@ -21,10 +21,10 @@
 #include <utility>
 #include <vector>
 
+#include "folio/tier/medium.h"
 #include "tier/disk/files.h"
 #include "tier/disk/record_io.h"
 #include "tier/disk/scan.h"
-#include "tier/medium.h"
 
 namespace folio::inline v1::tier {
 
@@ -110,7 +110,7 @@ class Directory {
   /// Not found any more; its file is told later.
   void remove(const PageName& name);
   /// The same, where it is still this place's.
-  void remove(const PageName& name, const Held& place);
+  bool remove(const PageName& name, const Held& place);
 
   [[nodiscard]] std::string path_of(const Held& place) const {
     return files_.path_of(place.segment());

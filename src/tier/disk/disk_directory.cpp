@@ -9,7 +9,7 @@
 
 #include "tier/disk/contents.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 namespace {
 
 constexpr size_t most_faults = 100;
@@ -104,4 +104,4 @@ Result<DiskCheck> check_disk_directory(std::string_view directory) noexcept {
   }
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -270,8 +270,12 @@ void DiskMedium::load(std::span<Job* const> jobs) {
 }
 
 void DiskMedium::end_load(Job& job, const Directory::Held& place, bool is_whole) {
-  job.outcome = is_whole ? TierOutcome::done : TierOutcome::corrupt;
-  if (!is_whole) directory_->remove(job.name, place);  // so that it can be stored anew
+  if (is_whole)
+    job.outcome = TierOutcome::done;
+  else if (directory_->remove(job.name, place))  // so that it can be stored anew
+    job.outcome = TierOutcome::corrupt;
+  else  // dropped while it was read, which a record says of itself
+    job.outcome = TierOutcome::missing;
 }
 
 void DiskMedium::fail_read(Job& job, const Directory::Held& place, int error) {

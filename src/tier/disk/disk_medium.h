@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "folio/tier/disk_tier.h"
+#include "folio/tier/medium.h"
 #include "tier/disk/directory.h"
 #include "tier/disk/file_io.h"
 #include "tier/disk/staging.h"
-#include "tier/medium.h"
 
 namespace folio::inline v1::tier {
 

@@ -42,7 +42,7 @@ Status check(std::string_view directory, const TierOptions& options, const DiskO
 }  // namespace
 }  // namespace folio::inline v1::tier
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 Result<std::unique_ptr<Tier>> make_disk_tier(std::string_view directory, const TierOptions& options,
                                              const DiskOptions& disk) noexcept {
@@ -57,4 +57,4 @@ Result<std::unique_ptr<Tier>> make_disk_tier(std::string_view directory, const T
   }
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -12,7 +12,7 @@
 #include "tier/checks.h"
 #include "tier/events/wire.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 using tier::WireEvent;
 
@@ -180,4 +180,4 @@ EventIndexFigures EventIndex::figures() const noexcept {
   return figures;
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -18,7 +18,7 @@
 #include "tier/events/publisher_thread.h"
 #include "tier/events/speaker.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 using tier::EventPlace;
 using tier::Ledger;
@@ -278,4 +278,4 @@ EventPublisherFigures EventPublisher::figures() const noexcept {
   return figures;
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -13,7 +13,7 @@
 #include "tier/checks.h"
 #include "tier/events/subscriber_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 namespace {
 
 constexpr auto creating = "EventSubscriber::create";
@@ -137,4 +137,4 @@ EventSubscriberFigures EventSubscriber::figures() const noexcept {
   return state_ == nullptr ? EventSubscriberFigures{} : state_->figures;
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -4,7 +4,7 @@
 #include "folio/tier/event_publisher.h"
 #include "folio/tier/event_subscriber.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 namespace {
 
 Status refusal(const char* call) {
@@ -66,4 +66,4 @@ uint64_t EventSubscriber::next_batch() const noexcept { return 0; }
 const EventIndex& EventSubscriber::index() const noexcept { return state_->index; }
 EventSubscriberFigures EventSubscriber::figures() const noexcept { return {}; }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

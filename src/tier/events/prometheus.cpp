@@ -17,7 +17,7 @@
 
 #include "tier/checks.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 namespace {
 
 constexpr auto call = "prometheus_text";
@@ -208,4 +208,4 @@ Result<std::string> prometheus_text(const TierReadings& readings) noexcept {
   }
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

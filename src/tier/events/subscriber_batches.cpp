@@ -4,7 +4,7 @@
 
 #include "tier/events/subscriber_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 namespace {
 
 std::span<const std::byte> as_bytes(const std::string& text) {
@@ -154,4 +154,4 @@ Status EventSubscriber::State::give_up_late_request() {
   return take_held();
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

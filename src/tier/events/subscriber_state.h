@@ -13,7 +13,7 @@
 #include "folio/tier/event_subscriber.h"
 #include "tier/events/zmq_socket.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 struct EventSubscriber::State {
   using Clock = std::chrono::steady_clock;
@@ -67,4 +67,4 @@ struct EventSubscriber::State {
   }
 };
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -9,9 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "folio/tier/medium.h"
 #include "tier/device/host_blocks.h"
+#include "tier/host/host_medium.h"
 #include "tier/host/stored_pages.h"
-#include "tier/medium.h"
 #include "tier/payload.h"
 #include "tier/queued_tier.h"
 
@@ -172,14 +173,19 @@ class HostMedium final : public Medium {
 };
 
 }  // namespace
+
+std::unique_ptr<Medium> make_host_medium(const TierOptions& options) noexcept {
+  return std::unique_ptr<Medium>(new (std::nothrow) HostMedium(options));
+}
+
 }  // namespace folio::inline v1::tier
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 Result<std::unique_ptr<Tier>> make_host_tier(const TierOptions& options) noexcept {
-  std::unique_ptr<tier::Medium> medium(new (std::nothrow) tier::HostMedium(options));
+  std::unique_ptr<tier::Medium> medium = tier::make_host_medium(options);
   if (medium == nullptr) return fail(Errc::out_of_memory, "make_host_tier: no memory");
   return tier::QueuedTier::create(std::move(medium), options);
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

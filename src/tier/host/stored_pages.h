@@ -11,8 +11,8 @@
 #include <memory>
 #include <optional>
 
+#include "folio/tier/medium.h"
 #include "tier/device/host_blocks.h"
-#include "tier/medium.h"
 #include "tier/payload.h"
 
 namespace folio::inline v1::tier {

@@ -10,7 +10,7 @@
 #include "tier/checks.h"
 #include "tier/manager/state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 namespace {
 
 constexpr auto creating = "CacheManager::create";
@@ -268,4 +268,4 @@ Result<TierCounters> CacheManager::counters(size_t t) const noexcept {
   return counters;
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -6,7 +6,7 @@
 
 #include "tier/manager/state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 using tier::Call;
 using tier::CallId;
@@ -105,4 +105,4 @@ void CacheManager::State::close() noexcept {
   end_departures();
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

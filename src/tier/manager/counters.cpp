@@ -5,7 +5,7 @@
 
 #include "tier/manager/state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 const char* name(LoadRefusal refusal) noexcept {
   switch (refusal) {
@@ -40,7 +40,7 @@ const char* name(RestReason reason) noexcept {
   return "not a reason";
 }
 
-void tier::add(LatencyHistogram& histogram, int64_t us) noexcept {
+void add(LatencyHistogram& histogram, int64_t us) noexcept {
   int bucket = 0;
   while (bucket + 1 < LatencyHistogram::num_buckets && us > LatencyHistogram::bound_us(bucket))
     ++bucket;
@@ -50,4 +50,4 @@ void tier::add(LatencyHistogram& histogram, int64_t us) noexcept {
       std::clamp<int64_t>(us, 0, std::numeric_limits<int64_t>::max() - histogram.sum_us);
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -9,7 +9,7 @@
 
 #include "tier/manager/state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 using tier::Departure;
 
@@ -65,4 +65,4 @@ void CacheManager::State::poll_departures() noexcept {
   if (idle > stats.free_pages + stats.cached_pages - stats.pinned_pages) end_departures();
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

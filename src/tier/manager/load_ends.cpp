@@ -8,7 +8,7 @@
 
 #include "tier/manager/state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 using tier::CallId;
 using tier::Load;
@@ -233,4 +233,4 @@ void CacheManager::State::sweep_states() noexcept {
   next_sweep = 2 * states.size() + 64;
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

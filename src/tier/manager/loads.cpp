@@ -6,7 +6,7 @@
 
 #include "tier/manager/state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 using tier::Call;
 using tier::Load;
@@ -161,4 +161,4 @@ size_t CacheManager::State::hand_over(Load& load, const LoadPlan& plan,
   return count;
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -4,7 +4,7 @@
 
 #include "tier/manager/state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 using tier::Load;
 using tier::LoadPlan;
@@ -85,4 +85,4 @@ LoadPlan CacheManager::State::look_below(SequenceId id, std::span<const TokenId>
   return plan;
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -23,9 +23,7 @@
 #include "tier/manager/back_off.h"
 #include "tier/manager/page_runs.h"
 
-namespace folio::inline v1 {
-namespace tier {
-
+namespace folio::inline v1::tier {
 inline constexpr int64_t never_us = std::numeric_limits<int64_t>::max();
 
 struct CallId {
@@ -145,8 +143,6 @@ struct LoadPlan {
 
 void add(LatencyHistogram& histogram, int64_t us) noexcept;
 
-}  // namespace tier
-
 struct CacheManager::State {
   State(const CacheManagerOptions& given, tier::PageRuns page_runs);
 
@@ -246,4 +242,4 @@ struct CacheManager::State {
   void close() noexcept;
 };
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -6,7 +6,7 @@
 
 #include "tier/manager/state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 using tier::Below;
 using tier::Call;
@@ -256,4 +256,4 @@ void CacheManager::State::end_late_stores(int64_t now) noexcept {
   }
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <new>
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 const char* name(TransferState state) noexcept {
   switch (state) {
@@ -25,8 +25,6 @@ const char* name(PeerState state) noexcept {
   }
   return "unknown";
 }
-
-namespace tier {
 
 // ---- Work
 
@@ -159,5 +157,4 @@ size_t BookedTransport::receive(std::span<PeerMessage> messages) noexcept {
 
 Status BookedTransport::last_fault() const noexcept { return book_->last_fault(); }
 
-}  // namespace tier
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

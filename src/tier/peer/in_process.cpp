@@ -14,15 +14,12 @@
 #include "tier/peer/bytes.h"
 #include "tier/peer/pieces.h"
 
-namespace folio::inline v1 {
-namespace tier {
+namespace folio::inline v1::tier {
 namespace {
 
 class InProcessWire;
 
 }  // namespace
-}  // namespace tier
-
 /// The lock is held while anything is done, of all ends.
 struct InProcessNetwork::State {
   explicit State(Pace p) : pace(p) {}
@@ -34,7 +31,6 @@ struct InProcessNetwork::State {
   bool step() noexcept;
 };
 
-namespace tier {
 namespace {
 
 class InProcessWire final : public Wire {
@@ -209,8 +205,6 @@ void InProcessWire::send(PeerId peer, std::vector<std::byte> message) noexcept {
 }
 
 }  // namespace
-}  // namespace tier
-
 // ---- The network
 
 bool InProcessNetwork::State::step() noexcept {
@@ -263,4 +257,4 @@ void InProcessNetwork::cut(Transport& end) noexcept {
     wire->cut();
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

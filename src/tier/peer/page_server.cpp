@@ -7,7 +7,7 @@
 #include "tier/checks.h"
 #include "tier/peer/page_server_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 using tier::PageMessageKind;
 
@@ -117,4 +117,4 @@ bool PageServer::has(const PageName& name) const noexcept { return state_->place
 
 PageServerFigures PageServer::figures() const noexcept { return state_->figures; }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

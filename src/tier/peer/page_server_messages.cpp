@@ -4,7 +4,7 @@
 
 #include "tier/peer/page_server_state.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 using tier::PageAnswer;
 using tier::PageMessage;
@@ -194,4 +194,4 @@ void PageServer::State::expire(Clock::time_point now) {
   news.forget_lost();
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -15,7 +15,7 @@
 #include "tier/peer/page_message.h"
 #include "tier/peer/page_news.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 struct PageServer::State {
   using Clock = std::chrono::steady_clock;
@@ -71,4 +71,4 @@ struct PageServer::State {
   PageServerFigures figures;
 };
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

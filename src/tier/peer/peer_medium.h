@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "tier/medium.h"
+#include "folio/tier/medium.h"
 #include "tier/peer/areas.h"
 #include "tier/peer/page_message.h"
 

@@ -9,7 +9,7 @@
 #include "tier/peer/peer_medium.h"
 #include "tier/queued_tier.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 Result<std::unique_ptr<Tier>> make_peer_tier(std::unique_ptr<Transport> transport,
                                              std::span<const std::byte> address,
@@ -37,4 +37,4 @@ Result<std::unique_ptr<Tier>> make_peer_tier(std::unique_ptr<Transport> transpor
   }
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -18,7 +18,7 @@
 #include "tier/peer/page_news.h"
 #include "tier/peer/pool_contents.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 using Clock = std::chrono::steady_clock;
 using tier::PageAnswer;
@@ -298,4 +298,4 @@ PoolPageServerFigures PoolPageServer::figures() const noexcept {
   return figures;
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

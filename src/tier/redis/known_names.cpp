@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "tier/medium.h"
+#include "folio/tier/medium.h"
 
 namespace folio::inline v1::tier::redis {
 

@@ -2,7 +2,7 @@
 /// tier/redis/no_redis_tier.cpp: what stands for the tier where its libraries are missing.
 #include "folio/tier/redis_tier.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 Result<std::unique_ptr<Tier>> make_redis_tier(const RedisOptions&, const TierOptions&) noexcept {
   return fail(Errc::unsupported,
@@ -15,4 +15,4 @@ Result<std::unique_ptr<Tier>> make_redis_tier(std::string_view, const TierOption
   return make_redis_tier(redis, options);
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -161,7 +161,8 @@ void RedisMedium::run_commands(std::span<Job* const> jobs) {
   commands.reserve(jobs.size());
   uint64_t losses = 0;
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    wait_for_unlinks(lock, jobs);
     note_losses();
     losses = losses_;
     for (Job* const job : jobs)
@@ -180,6 +181,17 @@ void RedisMedium::run_commands(std::span<Job* const> jobs) {
   for (size_t i = 0; i < sent.size(); ++i) end(*sent[i], commands[i]);
   // Some answers may be of the server that was there before.
   if (losses != losses_) known_.lose();
+}
+
+void RedisMedium::wait_for_unlinks(std::unique_lock<std::mutex>& lock, std::span<Job* const> jobs) {
+  std::vector<PageName> anew;
+  for (const Job* const job : jobs)
+    if (job->kind == Job::Kind::store && known_.of(job->name, Clock::now()) == Known::leaving)
+      anew.push_back(job->name);
+  if (anew.empty()) return;
+  const auto is_anew = [&](const PageName& name) { return std::ranges::count(anew, name) != 0; };
+  unlinked_.wait(lock, [&] { return std::ranges::none_of(unlinking_, is_anew); });
+  std::erase_if(leaving_, is_anew);
 }
 
 bool RedisMedium::ends_at_once(Job& job) {
@@ -232,6 +244,7 @@ TierOutcome RedisMedium::end_store(const PageName& name, const Command& command)
     return TierOutcome::done;
   }
   note(command, command.answer == Answer::none ? "" : "SET is answered by ");
+  if (known_.of(name, Clock::now()) == Known::leaving) let_go(name);  // what was there before
   return begins_with(command, "OOM") ? TierOutcome::full : TierOutcome::failed;
 }
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "tier/medium.h"
+#include "folio/tier/medium.h"
 #include "tier/redis/known_names.h"
 #include "tier/redis/router.h"
 
@@ -50,6 +50,8 @@ class RedisMedium final : public Medium {
   void note(const Command& command, std::string_view what);
   void note_losses() noexcept;
   void let_go(const PageName& name);
+  /// No UNLINK of a name that is to be stored anew is under way, nor will be.
+  void wait_for_unlinks(std::unique_lock<std::mutex>& lock, std::span<Job* const> jobs);
   [[nodiscard]] Clock::time_point end_of_ttl() const noexcept;
 
   // The tidying thread.
@@ -67,8 +69,9 @@ class RedisMedium final : public Medium {
   uint64_t losses_ = 0;
   int64_t dropped_ = 0;
   Status last_fault_;
-  std::condition_variable wake_;
+  std::condition_variable wake_, unlinked_;
   std::deque<PageName> leaving_, asked_;
+  std::vector<PageName> unlinking_;  ///< of which the server has been told, and has not answered
   bool closing_ = false;
   std::thread thread_;
 };

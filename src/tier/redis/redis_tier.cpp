@@ -10,7 +10,7 @@
 #include "tier/queued_tier.h"
 #include "tier/redis/redis_medium.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 namespace {
 
 using tier::redis::Encryption;
@@ -50,4 +50,4 @@ Result<std::unique_ptr<Tier>> make_redis_tier(std::string_view url, const TierOp
   return make(options, url, redis);
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

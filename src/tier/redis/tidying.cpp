@@ -32,6 +32,8 @@ void RedisMedium::tidy() noexcept {
     } catch (const std::bad_alloc&) {
       if (!lock.owns_lock()) lock.lock();
     }
+    unlinking_.clear();
+    unlinked_.notify_all();
     if (went) continue;
     if (closing_) return;
     wake_.wait_for(lock, rest, [&] { return closing_; });
@@ -47,6 +49,7 @@ bool RedisMedium::tidy_some(std::unique_lock<std::mutex>& lock) {
     if (!unlinks || known_.of(name, Clock::now()) != Known::present)  // it was stored anew
       names.push_back(name);
   queue.erase(queue.begin(), queue.begin() + std::ptrdiff_t(some));
+  if (unlinks) unlinking_ = names;
   lock.unlock();
   std::vector<Command> commands;
   for (const PageName& name : names) {

@@ -199,8 +199,7 @@ Status check_geometry(const Geometry& g) noexcept {
       return fail(Errc::invalid_argument, "{} is {}, expected {} .. {}", r.name, r.is, r.first,
                   r.last);
   const bool is_block = detail::is_block(g.dtype);
-  if ((!is_block && (!detail::is_supported(g.dtype) || g.dtype == DType::f8_e8m0)) ||
-      g.head_size % block_elements(g.dtype) != 0)
+  if ((!is_block && !detail::is_plane_dtype(g.dtype)) || g.head_size % block_elements(g.dtype) != 0)
     return fail(Errc::invalid_argument,
                 "dtype is {}, expected one that planes have with heads of {}",
                 static_cast<int>(g.dtype), g.head_size);

@@ -2,7 +2,7 @@
 /// tier/transfer/outcome.cpp: names of outcomes.
 #include "folio/tier/transfer.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 const char* name(HandoverOutcome outcome) noexcept {
   switch (outcome) {
@@ -17,4 +17,4 @@ const char* name(HandoverOutcome outcome) noexcept {
   return "not an outcome";
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -8,9 +8,7 @@
 
 #include "tier/transfer/names.h"
 
-namespace folio::inline v1 {
-
-using namespace tier;
+namespace folio::inline v1::tier {
 
 namespace {
 
@@ -300,4 +298,4 @@ Status HandoverReceiver::last_fault() const noexcept {
   return state_ == nullptr ? Status() : state_->fault;
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

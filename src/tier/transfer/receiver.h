@@ -23,7 +23,7 @@
 #include "tier/transfer/staging.h"
 #include "tier/transfer/wire.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 struct HandoverReceiver::State {
   enum class Step : uint8_t { filling, done, fencing, cut_off };
@@ -155,4 +155,4 @@ struct HandoverReceiver::State {
   void check_deadlines();
 };
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -7,9 +7,7 @@
 
 #include "tier/transfer/receiver.h"
 
-namespace folio::inline v1 {
-
-using namespace tier;
+namespace folio::inline v1::tier {
 
 namespace {
 
@@ -138,4 +136,4 @@ void HandoverReceiver::State::take(PeerId from, Announce& announce) {
     fail_sequence(announce.request, AbortCode::failed, s);
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

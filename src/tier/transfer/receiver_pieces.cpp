@@ -7,9 +7,7 @@
 #include "tier/payload.h"
 #include "tier/transfer/receiver.h"
 
-namespace folio::inline v1 {
-
-using namespace tier;
+namespace folio::inline v1::tier {
 
 namespace {
 
@@ -290,4 +288,4 @@ void HandoverReceiver::State::take(PartId id, Part& part, const Landed& landed) 
   }
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

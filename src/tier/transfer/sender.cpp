@@ -8,9 +8,7 @@
 
 #include "tier/checks.h"
 
-namespace folio::inline v1 {
-
-using namespace tier;
+namespace folio::inline v1::tier {
 
 namespace {
 
@@ -320,4 +318,4 @@ HandoverSenderFigures HandoverSender::figures() const noexcept {
   return figures;
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

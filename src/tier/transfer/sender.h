@@ -17,7 +17,7 @@
 #include "tier/transfer/outbox.h"
 #include "tier/transfer/wire.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 struct HandoverSender::State {
   enum class Step : uint8_t { announced, accepted, done, ending };
@@ -138,4 +138,4 @@ struct HandoverSender::State {
   void remove_ended();
 };
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

@@ -8,9 +8,7 @@
 
 #include "tier/transfer/sender.h"
 
-namespace folio::inline v1 {
-
-using namespace tier;
+namespace folio::inline v1::tier {
 
 namespace {
 
@@ -159,4 +157,4 @@ void HandoverSender::State::take(uint64_t id, Outgoing& h, const Committed&) {
       fail(Errc::io, "HandoverSender: the receiver has committed what has not all been sent"));
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

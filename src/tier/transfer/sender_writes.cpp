@@ -6,9 +6,7 @@
 #include "tier/transfer/names.h"
 #include "tier/transfer/sender.h"
 
-namespace folio::inline v1 {
-
-using namespace tier;
+namespace folio::inline v1::tier {
 
 namespace {
 
@@ -198,4 +196,4 @@ void HandoverSender::State::poll_posts() {
   }
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

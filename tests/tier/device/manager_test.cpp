@@ -38,7 +38,7 @@ struct CacheManagerOnDevice : ::testing::Test {
        .manager = {.load_order = LoadOrder::extents, .device = device},
        .device = device->memory(),
        .seen = device->seen()}};
-  Rng rng{seed_of_run()};
+  Rng rng{test_seed()};
 
   [[nodiscard]] TierCounters counters(size_t tier) {
     return engine.manager().counters(tier).value();

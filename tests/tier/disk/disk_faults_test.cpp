@@ -25,7 +25,7 @@ class DiskFaults : public DiskFixture {
   std::unique_ptr<Tier> open_faulty(int64_t max_bytes = 64 * mib, int64_t pause_ms = 0) {
     return open_over(std::make_unique<FaultyFileIo>(faults_), max_bytes, pause_ms);
   }
-  Faults faults_{fresh_seed()};
+  Faults faults_{test_seed()};
 };
 
 // ---- What is to be continued

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,13 +61,6 @@ class DiskFixture : public ::testing::Test {
   TemporaryFolder folder_;
   const std::string path_ = folder_.path();
 };
-
-/// Another one each time, printed; --gtest_random_seed repeats it.
-inline uint64_t fresh_seed() {
-  if (GTEST_FLAG_GET(random_seed) == 0)
-    GTEST_FLAG_SET(random_seed, static_cast<int>(std::random_device()() % 99'999 + 1));
-  return test_seed();
-}
 
 inline std::string content_of(const fs::path& file) {
   std::string content(fs::file_size(file), '\0');

@@ -60,7 +60,7 @@ class DiskFull : public DiskFixture {
     EXPECT_EQ(tier.figures().pages, std::ssize(all));
     EXPECT_EQ(tier.figures().bytes, bytes_of_segments());
   }
-  Faults faults_{fresh_seed()};
+  Faults faults_{test_seed()};
 };
 
 TEST_F(DiskFull, give_up_their_oldest_pages_where_files_cannot_grow) {

@@ -285,7 +285,7 @@ TEST_F(DiskHostile, files_larger_than_the_bound_go_unread) {
 }
 
 TEST_F(DiskHostile, random_bytes_in_place_of_segments_are_no_pages) {
-  Rng rng(fresh_seed());
+  Rng rng(test_seed());
   const std::string whole = content_of(segments().at(0));
   for (int round = 0; round < 30; ++round) {
     std::string content = whole;

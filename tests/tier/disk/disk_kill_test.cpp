@@ -109,7 +109,7 @@ class DiskKill : public DiskFixture {
 };
 
 TEST_F(DiskKill, at_any_moment_leaves_pages_that_are_whole) {
-  Rng rng(fresh_seed());
+  Rng rng(test_seed());
   static_cast<void>(filled_pages());
   int64_t found = 0;
   const int rounds = share_of_rounds(200);
@@ -131,7 +131,7 @@ TEST_F(DiskKill, at_any_moment_leaves_pages_that_are_whole) {
 
 /// What was whole is there when the tool that copies it is killed, and once only in the end.
 TEST_F(DiskKill, at_any_moment_of_a_compaction_loses_nothing) {
-  Rng rng(fresh_seed());
+  Rng rng(test_seed());
   for (int round = 0; round < 20; ++round) {
     std::set<uint32_t> there;
     {

@@ -119,7 +119,7 @@ TEST_F(DiskTier, takes_bytes_that_changed_for_corrupt_or_missing) {
   }
   const fs::path file = segments().at(0);
   const std::string whole = content_of(file);
-  Rng rng(fresh_seed());
+  Rng rng(test_seed());
   const auto expect_nothing_wrong = [&](const std::string& content) {
     write_content(file, content);
     const auto tier = open().value();

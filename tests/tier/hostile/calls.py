@@ -81,7 +81,7 @@ def members_of(name, body, is_public):
 
 def names_of(header):
     text = without_comments(header)
-    body = re.search(r"namespace folio::inline v1 \{(.*)\}", text, re.S).group(1)
+    body = re.search(r"namespace folio::inline v1(?:::tier)? \{(.*)\}", text, re.S).group(1)
     for head, inner in declarations(body):
         record = re.match(r"(class|struct)\s+(?:FOLIO_EXPORT\s+)?(\w+)", head)
         if record and inner is not None:

@@ -20,7 +20,7 @@ int64_t num_rounds() {
 }
 
 TEST(CacheManagerAgreement, holds_whatever_an_engine_calls_of_pool_and_manager) {
-  Rng rng(seed_of_run());
+  Rng rng(test_seed());
   int64_t loaded = 0, shared = 0, changed = 0, stored = 0;
   for (int64_t round = 0, end = num_rounds(); round < end; ++round) {
     WildEngine engine(rng);

@@ -68,7 +68,7 @@ void one_round(Rng& rng, const std::string& path, bool is_honest, Sums& sums) {
 }
 
 TEST(CacheManagerRandom, serves_no_wrong_byte_while_pages_wander_between_tiers) {
-  Rng rng(seed_of_run());
+  Rng rng(test_seed());
   const TemporaryFolder folder;
   Sums sums;
   for (int round = 0; round < 50; ++round)
@@ -79,7 +79,7 @@ TEST(CacheManagerRandom, serves_no_wrong_byte_while_pages_wander_between_tiers) 
 }
 
 TEST(CacheManagerRandom, serves_no_wrong_byte_beside_a_tier_that_fails_and_lies) {
-  Rng rng(seed_of_run());
+  Rng rng(test_seed());
   const TemporaryFolder folder;
   Sums sums;
   for (int round = 0; round < 200; ++round)

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "tier/medium.h"
+#include "folio/tier/medium.h"
 
 namespace folio::test {
 

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "folio/tier/medium.h"
 #include "support/random.h"
-#include "tier/medium.h"
 #include "tier/payload.h"
 
 namespace folio::test {

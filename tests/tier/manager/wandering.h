@@ -4,20 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <random>
-
+#include "support/random.h"
 #include "tier/manager/pattern_engine.h"
 
 namespace folio::test {
-
-/// The one that was given, or a fresh one.
-inline uint64_t seed_of_run() {
-  const int given = GTEST_FLAG_GET(random_seed);
-  const auto seed = given != 0 ? static_cast<uint64_t>(given) : 1 + std::random_device{}() % 99'999;
-  std::printf("[     seed ] --gtest_random_seed=%llu\n", static_cast<unsigned long long>(seed));
-  return seed;
-}
 
 /// Prompts that share beginnings.
 inline PatternEngine::Tokens random_prompt(Rng& rng) {

@@ -60,7 +60,7 @@ class KillFixture : public ::testing::TestWithParam<TransportKind> {
     EXPECT_EQ(shared_objects("self"), 0);
   }
 
-  Rng rng_{fresh_seed()};
+  Rng rng_{test_seed()};
 
  private:
   int64_t most_files_ = 0;

@@ -5,11 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <functional>
 #include <memory>
 #include <ostream>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -50,14 +48,6 @@ inline std::string text_of(const std::vector<std::byte>& bytes) {
 
 inline void fill(std::span<std::byte> memory, Rng& rng) {
   for (std::byte& b : memory) b = static_cast<std::byte>(rng.between(0, 255));
-}
-
-/// Another one each time, printed: --gtest_random_seed repeats it.
-inline uint64_t fresh_seed() {
-  const int given = GTEST_FLAG_GET(random_seed);
-  const auto seed = given != 0 ? static_cast<uint64_t>(given) : std::random_device()() % 99'999 + 1;
-  std::printf("[     seed ] --gtest_random_seed=%llu\n", static_cast<unsigned long long>(seed));
-  return seed;
 }
 
 struct TransportKind {

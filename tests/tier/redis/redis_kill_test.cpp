@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -156,10 +155,7 @@ class RedisKill : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!has_redis_server()) GTEST_SKIP() << "no redis-server here";
-    const int given = GTEST_FLAG_GET(random_seed);
-    const int seed = given != 0 ? given : static_cast<int>(1 + std::random_device{}() % 99'999);
-    std::printf("[     seed ] --gtest_random_seed=%d\n", seed);
-    rng_ = Rng(static_cast<uint64_t>(seed));
+    rng_ = Rng(test_seed());
     static_cast<void>(filled_pages());
     server_ = std::make_unique<RedisServer>();
   }

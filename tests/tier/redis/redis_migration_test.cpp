@@ -44,7 +44,7 @@ class Migration : public ::testing::Test {
 
   void SetUp() override {
     if (!has_redis_server()) GTEST_SKIP() << "no redis-server here";
-    rng_ = Rng(seed_of_run());
+    rng_ = Rng(test_seed());
     server_ = std::make_unique<RedisServer>();
   }
 

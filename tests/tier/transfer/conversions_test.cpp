@@ -14,6 +14,7 @@
 
 #include "folio/cache/copy.h"
 #include "folio/tier/transports.h"
+#include "support/block_dtypes.h"
 #include "tier/peer/transport_helpers.h"
 #include "tier/transfer/ends.h"
 #include "tier/transfer/geometry.h"
@@ -136,7 +137,7 @@ class Conversions : public ::testing::Test {
     for (size_t i = 0; i < got.values().size(); ++i)
       ASSERT_NEAR(got.values()[i], near.values()[i], largest_error) << i;
   }
-  Rng rng{fresh_seed()};
+  Rng rng{test_seed()};
 };
 
 EndSpec spec_of(DType dtype, int32_t page_size = 4) {
@@ -148,8 +149,6 @@ EndSpec scaled(DType dtype, int32_t granularity, int32_t page_size = 4) {
   return spec;
 }
 
-constexpr DType block_formats[] = {DType::q8_0, DType::q4_0, DType::q4_1,
-                                   DType::q5_0, DType::q5_1, DType::iq4_nl};
 constexpr DType plain[] = {DType::f32, DType::f16, DType::bf16, DType::f8_e4m3, DType::f8_e5m2};
 
 TEST_F(Conversions, between_plain_types) {
@@ -158,12 +157,12 @@ TEST_F(Conversions, between_plain_types) {
       for (const int32_t page_size : {4, 6}) hand_over({spec_of(from)}, spec_of(to, page_size));
 }
 TEST_F(Conversions, of_block_formats) {
-  for (const DType block : block_formats) {
+  for (const DType block : block_dtypes) {
     hand_over({spec_of(block)}, spec_of(block));
     hand_over({spec_of(block)}, spec_of(block, 16));
     hand_over({spec_of(block)}, spec_of(DType::bf16));
     hand_over({spec_of(DType::f16)}, spec_of(block, 8));
-    for (const DType other : block_formats) hand_over({spec_of(block)}, spec_of(other, 8));
+    for (const DType other : block_dtypes) hand_over({spec_of(block)}, spec_of(other, 8));
   }
 }
 TEST_F(Conversions, of_scaled_pages) {
@@ -177,7 +176,7 @@ TEST_F(Conversions, of_scaled_pages) {
   hand_over({scaled(DType::i8, 16)}, scaled(DType::f8_e4m3, 64, 6));
 }
 TEST_F(Conversions, of_scaled_pages_and_block_formats) {
-  for (const DType block : block_formats) {
+  for (const DType block : block_dtypes) {
     for (const int32_t page_size : {4, 6}) {
       hand_over({scaled(DType::f8_e4m3, 64)}, spec_of(block, page_size));
       hand_over({spec_of(block)}, scaled(DType::f8_e4m3, 32, page_size));
@@ -264,7 +263,7 @@ EndSpec random_spec(Rng& rng) {
   const bool is_block = rng.chance(0.4), is_scaled = !is_block && rng.chance(0.4);
   const int32_t page_size = rng.int_between(1, 17);
   const int32_t granularities[] = {16, 32, 64};
-  EndSpec spec = is_block    ? spec_of(rng.pick(block_formats), page_size)
+  EndSpec spec = is_block    ? spec_of(rng.pick(block_dtypes), page_size)
                  : is_scaled ? scaled(rng.chance(0.5) ? DType::i8 : DType::f8_e4m3,
                                       rng.pick(granularities), page_size)
                              : spec_of(rng.pick(plain), page_size);

@@ -66,7 +66,7 @@ TEST_P(Handovers, bring_latent_caches) {
 // ---- Heads
 
 TEST_P(Handovers, of_several_senders_fill_the_heads_of_one_sequence) {
-  Rng rng(fresh_seed());
+  Rng rng(test_seed());
   for (const StorageOrder order : {StorageOrder::token_major, StorageOrder::head_major}) {
     const EndSpec half{.num_heads = 2, .total_heads = 4, .order = order};
     EndSpec upper = half, whole = half;
@@ -92,7 +92,7 @@ TEST_P(Handovers, bring_a_receiver_its_heads_alone) {
   }
 }
 TEST_P(Handovers, of_a_sequence_go_to_two_receivers_at_once) {
-  Rng rng(fresh_seed());
+  Rng rng(test_seed());
   const EndSpec whole{.num_heads = 4, .total_heads = 4};
   EndSpec half = whole, upper = whole;
   half.num_heads = 2, upper.num_heads = 2, upper.first_head = 2;
@@ -119,7 +119,7 @@ TEST_P(Handovers, of_a_sequence_go_to_two_receivers_at_once) {
 // ---- Layers
 
 TEST_P(Handovers, tell_which_layers_are_there_while_others_come) {
-  Rng rng(fresh_seed());
+  Rng rng(test_seed());
   EndSpec lower{.num_heads = 2, .total_heads = 4}, upper = lower, whole = lower;
   upper.first_head = 2, whole.num_heads = 4, whole.page_size = 8;
   PrefillEnd a(lower, transport()), b(upper, transport());
@@ -165,7 +165,7 @@ TEST_P(Handovers, tell_which_layers_are_there_while_others_come) {
 // ---- Prefixes
 
 TEST_P(Handovers, leave_out_what_the_receiver_has) {
-  Rng rng(fresh_seed());
+  Rng rng(test_seed());
   for (const int32_t page_size : {4, 6, 16}) {
     for (const int32_t partial : {0, 2}) {
       PrefillEnd a({.page_size = 4}, transport());
@@ -246,7 +246,7 @@ TEST_P(Handovers, that_find_no_room_may_come_later) {
 // ---- Back-pressure
 
 TEST_P(Handovers, wait_where_little_room_is_left) {
-  Rng rng(fresh_seed());
+  Rng rng(test_seed());
   PrefillEnd a({.max_io_pins = 3}, transport(), {.max_posts = 1, .post_bytes = 1});
   DecodeEnd b({.page_size = 8}, transport(), {.staging_slots = 1});
   hand_over({&a}, b, random_tokens(rng, 50), 7);

@@ -100,7 +100,7 @@ class Handovers : public ::testing::TestWithParam<TransportKind> {
     return id;
   }
   void hand_over_some(const EndSpec& from, const EndSpec& to, Landing landing = Landing::direct) {
-    Rng rng(fresh_seed());
+    Rng rng(test_seed());
     PrefillEnd a(from, transport());
     DecodeEnd b(to, transport(), {.landing = landing, .staging_slots = 3});
     for (int i = 0; i < 4; ++i)

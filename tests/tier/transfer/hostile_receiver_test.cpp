@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 class HostileReceiver : public ::testing::Test {
  protected:
-  HostileReceiver() : from({}, network.make_end().value()), peer(network), rng_(fresh_seed()) {
+  HostileReceiver() : from({}, network.make_end().value()), peer(network), rng_(test_seed()) {
     to_ = from.transport->connect(peer.transport->address().value()).value();
     geometry = geometry_of("test", from.end()).value();
   }

@@ -27,7 +27,7 @@ class HostileSender : public ::testing::Test {
         to(of, network.make_end().value(), {.landing = landing, .staging_slots = 4}),
         peer(network, *to.transport),
         geometry(tier::geometry_of("test", good.end()).value()) {
-    Rng rng(fresh_seed());
+    Rng rng(test_seed());
     tokens = random_tokens(rng, 10);
   }
   void TearDown() override {

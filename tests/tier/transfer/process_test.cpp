@@ -105,7 +105,7 @@ void expect_counted(const HandoverSenderFigures& f) {
 
 /// One receiver outlives all senders.
 TEST_P(HandoversBetweenProcesses, leave_nothing_of_senders_that_are_killed) {
-  Rng rng(fresh_seed());
+  Rng rng(test_seed());
   DecodeEnd to({.page_size = page_size()}, make());
   Decoder decoder(to);
   const auto figures = [&] { return to.receiver.figures(); };
@@ -158,7 +158,7 @@ TEST_P(HandoversBetweenProcesses, leave_nothing_of_senders_that_are_killed) {
 
 /// One sender outlives all receivers.
 TEST_P(HandoversBetweenProcesses, leave_nothing_at_the_sender_of_receivers_that_are_killed) {
-  Rng rng(fresh_seed());
+  Rng rng(test_seed());
   PrefillEnd from({.page_size = sender_page_size}, make());
   const auto has_seen_all = [&] {
     const HandoverSenderFigures figures = from.sender.figures();
@@ -201,7 +201,7 @@ TEST_P(HandoversBetweenProcesses, leave_nothing_at_the_sender_of_receivers_that_
 
 /// And the one that looks at the bytes says that they were right.
 TEST_P(HandoversBetweenProcesses, bring_every_byte) {
-  Rng rng(fresh_seed());
+  Rng rng(test_seed());
   PrefillEnd from({.page_size = sender_page_size}, make());
   Child child(peer("decode", rng));
   Prefiller prefiller(from, from.transport->connect(child.address()).value(), rng.next());

@@ -171,7 +171,7 @@ void NixlWire::wait(int64_t most_ms) noexcept {
 
 }  // namespace folio::inline v1::tier
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 Result<std::unique_ptr<Transport>> make_nixl_transport(const TransportOptions& options,
                                                        const NixlOptions& nixl) noexcept {
@@ -202,4 +202,4 @@ Result<std::unique_ptr<Transport>> make_nixl_transport(const TransportOptions& o
   }
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

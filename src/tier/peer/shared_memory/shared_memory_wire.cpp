@@ -220,7 +220,7 @@ void SharedMemoryWire::flush(Link& link) noexcept {
 
 }  // namespace folio::inline v1::tier
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 Result<std::unique_ptr<Transport>> make_shared_memory_transport(
     const TransportOptions& options, const SharedMemoryOptions& memory) noexcept {
@@ -246,4 +246,4 @@ Result<std::unique_ptr<Transport>> make_shared_memory_transport(
   }
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

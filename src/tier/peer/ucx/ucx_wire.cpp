@@ -191,7 +191,7 @@ void UcxWire::started(std::unique_ptr<Operation> operation, ucs_status_ptr_t req
 
 }  // namespace folio::inline v1::tier
 
-namespace folio::inline v1 {
+namespace folio::inline v1::tier {
 
 Result<std::unique_ptr<Transport>> make_ucx_transport(const TransportOptions& options,
                                                       const UcxOptions& ucx) noexcept {
@@ -215,4 +215,4 @@ Result<std::unique_ptr<Transport>> make_ucx_transport(const TransportOptions& op
   }
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::tier

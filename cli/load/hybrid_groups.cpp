@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/load/hybrid_groups.cpp: a model's layers as groups of a pool, with the bytes of their pages.
+#include <algorithm>
+
+#include "folio/cache/planes.h"
+#include "load/hybrid_model.h"
+
+namespace folio::cli {
+namespace {
+
+constexpr int64_t state_element_bytes = 2;
+
+Result<int64_t> bytes_of(const LayerKind& kind, const GroupSizes& sizes) {
+  if (kind.rule == GroupRule::state) return kind.state_elements * state_element_bytes * kind.layers;
+  const KVShape shape{.num_layers = kind.layers,
+                      .num_heads = kind.kv_heads,
+                      .head_size = kind.head_size,
+                      .page_size = sizes.page_size,
+                      .dtype = sizes.dtype,
+                      .scale_dtype = bit_width(sizes.dtype) == 8 ? DType::f32 : DType::invalid};
+  const auto values = page_bytes(shape);
+  if (!values) return values.error();
+  const auto scales = scale_page_bytes(shape);
+  if (!scales) return scales.error();
+  return *values + *scales;
+}
+
+bool has_states(std::span<const GroupOptions> groups) {
+  return std::any_of(groups.begin(), groups.end(),
+                     [](const GroupOptions& g) { return g.rule == GroupRule::state; });
+}
+
+}  // namespace
+
+Result<std::vector<GroupOptions>> groups_of(const HybridModel& model, const GroupSizes& sizes) {
+  std::vector<GroupOptions> groups;
+  for (const LayerKind& kind : model.kinds) {
+    const auto bytes = bytes_of(kind, sizes);
+    if (!bytes) return bytes.error();
+    GroupOptions group{.rule = kind.rule, .page_bytes = *bytes};
+    if (kind.rule == GroupRule::window) group.window = kind.span;
+    if (kind.rule == GroupRule::chunked) group.chunk = kind.span;
+    if (kind.rule == GroupRule::state) group.checkpoint = sizes.checkpoint;
+    groups.push_back(group);
+  }
+  return groups;
+}
+
+int32_t uniform_page_size(std::span<const GroupOptions> groups, const GroupSizes& sizes) {
+  return has_states(groups) ? sizes.checkpoint : sizes.page_size;
+}
+
+GroupOptions uniform_group(std::span<const GroupOptions> groups, const GroupSizes& sizes) {
+  const int64_t pages = uniform_page_size(groups, sizes) / sizes.page_size;
+  int64_t bytes = 0;
+  for (const GroupOptions& g : groups)
+    bytes += g.rule == GroupRule::state ? g.page_bytes : g.page_bytes * pages;
+  return {.page_bytes = bytes};
+}
+
+}  // namespace folio::cli

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/load/options.h: what `folio replay` is asked to do.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "folio/core/dtype.h"
+#include "folio/core/status.h"
+#include "load/model.h"
+#include "load/tier_options.h"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): of the library that reads options
+class App;
+}
+
+namespace folio::cli {
+
+enum class Compute : uint8_t {
+  none = 0,       ///< pages and tables only
+  attention = 1,  ///< append and attend too
+  usual = 2,      ///< not said: attention, where the replay has it
+};
+
+/// Eviction, or the comparison of all.
+enum class Policy : uint8_t { lru = 0, s3_fifo = 1, lfu = 2, cost = 3, all = 4 };
+/// All that `all` compares, as they are shown.
+inline constexpr Policy each_policy[] = {Policy::lru, Policy::s3_fifo, Policy::lfu, Policy::cost};
+
+/// As on the command line.
+std::string name(Policy policy);
+
+struct ReplayOptions {
+  std::string trace;
+  int64_t limit = 0;  ///< requests; 0: all
+
+  std::string model_name = "llama-3-8b";
+  ModelShape sizes = {};  ///< what was given; 0: the model's. After `resolve`: the whole shape
+
+  /// of the cache; 0: room for the whole trace, but 4 GiB at most with attention
+  int64_t pages = 0;
+  double gib = 0.0;        ///< of the cache, for models with groups; 0: not given
+  int32_t checkpoint = 0;  ///< tokens of a page of states; 0: not given
+  int32_t page_size = 16;
+  DType kv_dtype = DType::bf16;
+  Policy policy = Policy::lru;
+  int32_t partial = 0;  ///< PoolOptions::min_partial_tokens
+
+  int32_t max_batch = 16;     ///< sequences in a step
+  int32_t step_tokens = 512;  ///< new tokens in a step
+  bool sequential = false;    ///< one request after the other
+  bool page_per_block = false;
+
+  Compute compute = Compute::attention;
+  int32_t threads = 0;  ///< 0: as many as the machine offers
+
+  TierChoice tiers = {};
+
+  bool verify = false;
+  double verify_share = 0.01;
+  uint64_t seed = 1;
+
+  std::string json;
+  std::string metrics;  ///< a file for Prometheus; empty: none
+  std::string report;   ///< a page to look at
+  std::string command;  ///< as it was given, for the page
+  bool quiet = false;
+};
+
+/// Parts of the options, for other commands: the trace and what is written; the model; page size,
+/// dtype and policy.
+void add_trace_options(CLI::App& app, ReplayOptions& options);
+void add_model_options(CLI::App& app, ReplayOptions& options);
+void add_page_options(CLI::App& app, ReplayOptions& options);
+/// `--checkpoint`, of models with states.
+void add_checkpoint_option(CLI::App& app, ReplayOptions& options);
+
+/// Adds the options of `replay` to the parser, which fills `options`.
+void add_replay_options(CLI::App& app, ReplayOptions& options);
+
+/// Errors: invalid_argument for `--partial` that no page has
+Status check_partial(const ReplayOptions& options);
+
+/// Fills in the model's sizes and checks that the options agree with each other.
+/// Errors: invalid_argument naming the options
+Status resolve(ReplayOptions& options);
+
+}  // namespace folio::cli

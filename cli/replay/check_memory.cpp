@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/replay/check_memory.cpp: what a replay needs beside what this machine has.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "replay/replay.h"
+
+namespace folio::cli {
+
+Status check_memory(const PoolOptions& pool, double more) {
+  const auto pool_bytes = PagePool::required_bytes(pool);
+  if (!pool_bytes) return pool_bytes.error();
+  const double wanted = static_cast<double>(*pool_bytes) + more;
+  const double present =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (wanted <= present) return {};
+  constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+  return {Errc::invalid_argument,
+          fmt::format("{} pages, their tables and the step need {:.1f} GiB, this machine has "
+                      "{:.1f} GiB: give fewer --pages, --layers, "
+                      "--max-batch or --step-tokens",
+                      pool.num_pages, wanted / gib, present / gib)};
+}
+
+}  // namespace folio::cli

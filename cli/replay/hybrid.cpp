@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/replay/hybrid.cpp: a model with groups, from options to figures.
+#include "replay/hybrid.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+namespace folio::cli {
+namespace {
+
+constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
+constexpr int64_t usual_memory_bytes = int64_t{64} << 30;
+
+Status bad(const std::string& reason) { return {Errc::invalid_argument, reason}; }
+
+/// Options of the other replays. Errors: invalid_argument naming the first one
+Status refuse_others(const ReplayOptions& options) {
+  if (const char* const tier = tier_option_of(options.tiers); tier != nullptr)
+    return bad(
+        fmt::format("{}: not with --model {}, whose layers differ: tiers take the pages of "
+                    "one group",
+                    tier, options.model_name));
+  const ModelShape& sizes = options.sizes;
+  const std::pair<bool, const char*> given[] = {
+      {sizes.layers != 0, "--layers"},
+      {sizes.q_heads != 0, "--q-heads"},
+      {sizes.kv_heads != 0, "--kv-heads"},
+      {sizes.head_size != 0, "--head-size"},
+      {sizes.v_head_size != 0, "--v-head-size"},
+      {sizes.is_mla, "--mla"},
+      {options.compute == Compute::attention, "--compute attention"},
+      {options.verify, "--verify"},
+      {options.page_per_block, "--page-per-block"},
+      {!options.metrics.empty(), "--metrics"},
+  };
+  for (const auto& [is_given, option] : given) {
+    if (!is_given) continue;
+    return bad(
+        fmt::format("{}: not with --model {}, whose layers differ: it has sizes of its own, "
+                    "and its pages and tables are replayed, by steps",
+                    option, options.model_name));
+  }
+  return {};
+}
+
+/// Tokens of a page of states. Errors: invalid_argument naming --checkpoint
+Result<int32_t> checkpoint_of(const ReplayOptions& options, const HybridModel& model) {
+  const bool has_states = model.kinds.back().rule == GroupRule::state;
+  if (options.checkpoint != 0 && !has_states)
+    return bad(fmt::format("--checkpoint: --model {} has no states", model.name));
+  if (!has_states) return 0;
+  const int32_t checkpoint = options.checkpoint != 0 ? options.checkpoint : usual_checkpoint;
+  if (checkpoint % options.page_size == 0) return checkpoint;
+  return bad(fmt::format("--checkpoint: got '{}', expected a multiple of the {} tokens of a page",
+                         checkpoint, options.page_size));
+}
+
+/// Errors: invalid_argument for --pages whose bytes nobody has
+Result<int64_t> memory_of(const ReplayOptions& options, int64_t uniform_bytes,
+                          int64_t longest_bytes) {
+  constexpr int64_t most = int64_t{1} << 60;
+  if (options.pages > most / uniform_bytes) {
+    return bad(fmt::format("--pages: got '{}' of {} bytes each, expected at most {}", options.pages,
+                           uniform_bytes, most / uniform_bytes));
+  }
+  if (options.pages != 0) return options.pages * uniform_bytes;
+  if (options.gib != 0.0) return static_cast<int64_t>(std::floor(options.gib * bytes_per_gib));
+  return std::max(usual_memory_bytes, longest_bytes);
+}
+
+}  // namespace
+
+Status resolve_hybrid(ReplayOptions& options, const HybridModel& model) {
+  if (Status s = refuse_others(options); !s.is_ok()) return s;
+  if (Status s = check_partial(options); !s.is_ok()) return s;
+  const auto checkpoint = checkpoint_of(options, model);
+  if (!checkpoint) return checkpoint.error();
+  options.checkpoint = *checkpoint;
+  if (options.sequential) options.max_batch = 1;
+  return {};
+}
+
+Result<HybridPolicies> run_policies(ReplayOptions options, const HybridTasks& tasks,
+                                    std::span<const TraceRequest> trace) {
+  const auto memory =
+      memory_of(options, tasks.uniform.groups.front().page_bytes, tasks.demand.longest_bytes);
+  if (!memory) return memory.error();
+  std::vector<Policy> policies = {options.policy};
+  if (options.policy == Policy::all)
+    policies.assign(std::begin(each_policy), std::end(each_policy));
+  HybridPolicies runs;
+  for (const Policy policy : policies) {
+    options.policy = policy;
+    auto figures = run_both(options, trace, tasks, *memory);
+    if (!figures) return figures.error();
+    runs.push_back({policy, std::move(*figures)});
+  }
+  return runs;
+}
+
+}  // namespace folio::cli

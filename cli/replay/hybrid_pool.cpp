@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/replay/hybrid_pool.cpp: a trace through one pool with groups, and what it uses meanwhile.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "replay/hybrid.h"
+#include "replay/replay.h"
+#include "replay/step_loop.h"
+
+namespace folio::cli {
+namespace {
+
+Result<PagePool> make_pool(const ReplayOptions& options, const PoolTask& task) {
+  PoolOptions pool;
+  pool.page_size = task.page_size;
+  pool.max_sequences = static_cast<uint32_t>(options.max_batch);
+  pool.max_pages_per_sequence =
+      static_cast<uint32_t>((task.longest_tokens + task.page_size - 1) / task.page_size);
+  pool.eviction = eviction_of(options.policy);
+  pool.groups = task.groups;
+  pool.arena_bytes = task.memory_bytes;
+  pool.min_partial_tokens = task.partial;
+  const auto bytes = PagePool::required_bytes(pool);
+  if (!bytes) return bytes.error();
+  const double present =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (static_cast<double>(*bytes) > present) {
+    constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+    return Status(Errc::invalid_argument,
+                  fmt::format("the tables of {} bytes of pages need {:.1f} GiB, this machine has "
+                              "{:.1f} GiB: give less, or a larger --page-size",
+                              task.memory_bytes, static_cast<double>(*bytes) / gib, present / gib));
+  }
+  return PagePool::create(pool);
+}
+
+/// Adds up what is used, step by step.
+class Usage : public StepWatcher {
+ public:
+  Usage(const PagePool& pool, const PoolTask& task, PoolRun& run)
+      : pool_(pool), task_(task), run_(run) {
+    for (uint32_t g = 0; g < pool.num_groups(); ++g) {
+      const GroupFigures f = pool.group(g).value();
+      run.groups.push_back({.options = task.groups[g],
+                            .pages = f.num_pages,
+                            .page_size = f.page_size,
+                            .page_bytes = f.page_bytes});
+    }
+  }
+
+  void begun(const Step& step, std::span<const std::span<const PageCopy>> copies) override {
+    for (size_t g = 0; g < copies.size(); ++g) run_.groups[g].copies += std::ssize(copies[g]);
+    const int64_t everything = add_step();
+    if (run_.recorder != nullptr) run_.recorder->begin_step(pool_, step, everything);
+  }
+
+  void ended(double seconds) override {
+    if (run_.recorder != nullptr) run_.recorder->end_step(seconds);
+  }
+
+  void finish(const Scheduler& scheduler, const StepTimes& times) {
+    const auto steps = static_cast<double>(std::max<int64_t>(run_.steps, 1));
+    run_.used.mean = used_ / steps;
+    run_.everything.mean = everything_ / steps;
+    for (uint32_t g = 0; g < run_.groups.size(); ++g) {
+      const GroupFigures f = pool_.group(g).value();
+      run_.groups[g].given_back = scheduler.given_back(g);
+      run_.groups[g].evicted_pages = f.evicted_pages;
+      run_.groups[g].cached_pages = f.cached_pages;
+    }
+    run_.hit_tokens = scheduler.hit_tokens();
+    run_.partial_tokens = scheduler.partial_tokens();
+    run_.again_tokens = scheduler.again_tokens();
+    run_.preemptions = scheduler.preemptions();
+    run_.computed_tokens = times.computed_tokens;
+    run_.pool_seconds = times.pool_seconds;
+  }
+
+ private:
+  /// Bytes, if all layers kept everything.
+  int64_t add_step() {
+    int64_t used = 0, leading = 0;
+    for (uint32_t g = 0; g < run_.groups.size(); ++g) {
+      GroupUse& group = run_.groups[g];
+      const int64_t pages = pool_.group(g).value().used_pages;
+      group.used_pages += pages;
+      group.peak_pages = std::max(group.peak_pages, pages);
+      used += pages * group.page_bytes;
+      if (g == 0) leading = pages;
+    }
+    // fewer than 2^31 pages of at most 2^20 tokens: their product stays in int64, the bytes in a
+    // double
+    const double tokens = static_cast<double>(leading * task_.page_size);
+    const double everything =
+        tokens * static_cast<double>(task_.everything_bytes) / task_.everything_tokens;
+    ++run_.steps;
+    used_ += static_cast<double>(used);
+    everything_ += everything;
+    run_.used.peak = std::max(run_.used.peak, used);
+    run_.everything.peak = std::max(run_.everything.peak, static_cast<int64_t>(everything));
+    return static_cast<int64_t>(everything);
+  }
+
+  const PagePool& pool_;
+  const PoolTask& task_;
+  PoolRun& run_;
+  double used_ = 0.0, everything_ = 0.0;
+};
+
+}  // namespace
+
+Result<PoolRun> run_pool(const ReplayOptions& options, std::span<const TraceRequest> trace,
+                         const PoolTask& task) {
+  auto pool = make_pool(options, task);
+  if (!pool) {
+    return Status(
+        pool.error().code(),
+        fmt::format("{}: {}", options.pages != 0 ? "--pages" : "--gib", pool.error().message()));
+  }
+  PoolRun run;
+  if (task.records)
+    run.recorder = std::make_unique<HybridRecorder>(trace, *pool, task.groups, task.memory_bytes);
+  Usage usage(*pool, task, run);
+  Scheduler scheduler(trace, *pool, {options.max_batch, options.step_tokens}, nullptr,
+                      Reserve::step, task.checkpoint);
+  StepTimes times;
+  if (Status s =
+          run_steps(*pool, scheduler, nullptr, usage, std::ssize(trace), !options.quiet, times);
+      !s.is_ok())
+    return s;
+  usage.finish(scheduler, times);
+  return run;
+}
+
+}  // namespace folio::cli

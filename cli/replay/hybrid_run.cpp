@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/replay/hybrid_run.cpp: what a trace and a model ask of two pools, and both of them run.
+#include <algorithm>
+#include <utility>
+
+#include "replay/hybrid.h"
+
+namespace folio::cli {
+namespace {
+
+/// Finds the request with most tokens, and sums up.
+HybridDemand demand_of(std::span<const TraceRequest> trace) {
+  HybridDemand demand;
+  for (const TraceRequest& request : trace) {
+    demand.prompt_tokens += request.input_length;
+    demand.output_tokens += request.output_length;
+    const int64_t tokens = int64_t{request.input_length} + std::max(request.output_length, 1) - 1;
+    if (tokens <= demand.longest_tokens) continue;
+    demand.longest_tokens = tokens;
+    demand.longest_line = request.line;
+  }
+  demand.requests = static_cast<int64_t>(trace.size());
+  return demand;
+}
+
+}  // namespace
+
+Result<HybridTasks> tasks_of(const ReplayOptions& options, const HybridModel& model,
+                             std::span<const TraceRequest> trace) {
+  const GroupSizes sizes{options.page_size, options.checkpoint, options.kv_dtype};
+  auto groups = groups_of(model, sizes);
+  if (!groups) return groups.error();
+  const GroupOptions uniform = uniform_group(*groups, sizes);
+  HybridTasks tasks{.demand = demand_of(trace)};
+  HybridDemand& demand = tasks.demand;
+  tasks.groups = {.groups = std::move(*groups),
+                  .page_size = options.page_size,
+                  .checkpoint = options.checkpoint,
+                  .longest_tokens = demand.longest_tokens,
+                  .partial = options.partial,
+                  .everything_bytes = uniform.page_bytes,
+                  .records = !options.report.empty()};
+  const int32_t tokens = uniform_page_size(tasks.groups.groups, sizes);
+  tasks.groups.everything_tokens = tokens;
+  demand.longest_bytes = (demand.longest_tokens + tokens - 1) / tokens * uniform.page_bytes;
+  tasks.uniform = tasks.groups;
+  tasks.uniform.groups = {uniform};
+  tasks.uniform.page_size = tokens;
+  if (options.checkpoint != 0) tasks.uniform.partial = 0;  // the state behind a page cannot be cut
+  tasks.uniform.checkpoint = 0;
+  tasks.uniform.records = false;
+  return tasks;
+}
+
+Result<HybridFigures> run_both(const ReplayOptions& options, std::span<const TraceRequest> trace,
+                               HybridTasks tasks, int64_t memory_bytes) {
+  HybridFigures figures;
+  figures.demand = tasks.demand;
+  figures.memory_bytes = tasks.groups.memory_bytes = tasks.uniform.memory_bytes = memory_bytes;
+  auto run = run_pool(options, trace, tasks.groups);
+  if (!run) return run.error();
+  figures.groups = std::move(*run);
+  if (tasks.demand.longest_bytes > memory_bytes) return figures;
+  run = run_pool(options, trace, tasks.uniform);
+  if (!run) return run.error();
+  figures.uniform = std::move(*run);
+  return figures;
+}
+
+}  // namespace folio::cli

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/replay/replay.h: a request trace through pool, append and attention.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "folio/core/status.h"
+#include "load/options.h"
+#include "load/trace.h"
+#include "replay/figures.h"
+#include "replay/recorder.h"
+
+namespace folio::cli {
+
+/// The step loop over the whole trace. Checks sizes before it takes memory. Errors: those of its
+/// parts
+///
+/// `recorder`: empty, or becomes what a report shows of it; so in replay_blocks.
+Result<ReplayFigures> replay_steps(const ReplayOptions& options,
+                                   std::span<const TraceRequest> trace,
+                                   std::unique_ptr<Recorder>* recorder = nullptr);
+
+/// One request after the other through the pool alone; a page is a block of the trace and a token
+/// of the pool is a block's id. Errors: those of the pool; invalid_argument for a cache smaller
+/// than one request
+Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
+                                    std::span<const TraceRequest> trace,
+                                    std::unique_ptr<Recorder>* recorder = nullptr);
+
+/// Of one policy, not of all.
+inline Eviction eviction_of(Policy policy) { return static_cast<Eviction>(policy); }
+
+/// Whether this machine's memory can hold the pool and `more` bytes. Errors: invalid_argument with
+/// both sizes; those of the pool's options
+Status check_memory(const PoolOptions& pool, double more);
+
+}  // namespace folio::cli

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/replay/replay_steps.cpp: a trace by steps through a pool whose layers all keep the same.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "replay/replay.h"
+#include "replay/step_loop.h"
+
+namespace folio::cli {
+namespace {
+
+constexpr int64_t usual_cache_bytes = int64_t{4} << 30;
+
+/// Tokens that a request puts into the cache.
+int64_t tokens_of(const TraceRequest& request) {
+  return int64_t{request.input_length} + std::max(request.output_length, 1) - 1;
+}
+
+/// What the trace needs of the cache.
+struct Demand {
+  int64_t longest_tokens = 0;
+  int64_t longest_pages = 0;  ///< of one request
+  int64_t longest_line = 0;
+  int64_t all_pages = 0;  ///< of all requests, as if they shared nothing
+};
+
+Demand demand_of(std::span<const TraceRequest> trace, int32_t page_size) {
+  Demand demand;
+  for (const TraceRequest& request : trace) {
+    const int64_t pages = (tokens_of(request) + page_size - 1) / page_size;
+    demand.all_pages += pages;
+    if (tokens_of(request) <= demand.longest_tokens) continue;
+    demand.longest_tokens = tokens_of(request);
+    demand.longest_pages = pages;
+    demand.longest_line = request.line;
+  }
+  return demand;
+}
+
+/// Pages of a cache whose size was not given: all that the trace can use, but no more than
+/// `usual_cache_bytes` of keys and values. Errors: those of page_bytes
+Result<int64_t> usual_pages(const ReplayOptions& options, const Demand& demand) {
+  const int64_t most = std::min(demand.all_pages, int64_t{0x7fffffff});
+  if (options.compute == Compute::none) return most;
+  const auto bytes = page_bytes(kv_shape_of(options.sizes, options.page_size, options.kv_dtype));
+  if (!bytes) return bytes.error();
+  return std::max(std::min(most, usual_cache_bytes / *bytes), demand.longest_pages);
+}
+
+Result<PoolOptions> pool_options_of(const ReplayOptions& options, const Demand& demand) {
+  const auto usual = usual_pages(options, demand);
+  if (!usual) return usual.error();
+  const int64_t pages = options.pages != 0 ? options.pages : *usual;
+  if (pages < demand.longest_pages) {
+    return Status(Errc::invalid_argument,
+                  fmt::format("--pages: {} pages of {} tokens hold fewer than the {} tokens of the "
+                              "request in line {} of {}",
+                              pages, options.page_size, demand.longest_tokens, demand.longest_line,
+                              options.trace));
+  }
+  PoolOptions pool;
+  pool.num_pages = static_cast<uint32_t>(pages);
+  pool.page_size = options.page_size;
+  pool.max_sequences = static_cast<uint32_t>(options.max_batch);
+  pool.max_pages_per_sequence = static_cast<uint32_t>(demand.longest_pages);
+  pool.eviction = eviction_of(options.policy);
+  pool.histograms = !options.metrics.empty();
+  pool.min_partial_tokens = options.partial;
+  return pool;
+}
+
+/// What reports show of steps.
+class Watcher : public StepWatcher {
+ public:
+  Watcher(const PagePool& pool, Recorder* recorder, TieredPages* below, ReplayFigures& figures)
+      : pool_(pool), recorder_(recorder), below_(below), figures_(figures) {}
+
+  void begun(const Step& step, std::span<const std::span<const PageCopy>>) override {
+    if (recorder_ != nullptr) record_admissions(step);
+    if (below_ == nullptr) return;
+    for (const StepEntry& entry : step.entries) record_source(*entry.sequence);
+  }
+
+  void committed(const Step& step) override {
+    if (recorder_ == nullptr) return;
+    for (const StepEntry& entry : step.entries)
+      if (entry.sequence->left() == 0) recorder_->releasing(row_of(*entry.sequence));
+  }
+
+  void ended(double seconds) override {
+    figures_.step_seconds.push_back(seconds);
+    if (recorder_ != nullptr) recorder_->end_step(seconds);
+  }
+
+  void finish() const {
+    if (below_ == nullptr) return;
+    figures_.tiers = below_->figures();
+    sources_.give(*figures_.tiers);
+  }
+
+ private:
+  /// All pages of a sequence: it has them from its first step to its last.
+  [[nodiscard]] std::span<const uint32_t> row_of(const Running& sequence) const {
+    const auto tokens = static_cast<int64_t>(sequence.tokens.size());
+    const int64_t pages = (tokens + pool_.page_size() - 1) / pool_.page_size();
+    return {pool_.table().entries + pool_.row_start(sequence.id).value_or(0),
+            static_cast<size_t>(pages)};
+  }
+
+  void record_admissions(const Step& step) {
+    admitted_.clear();
+    for (const StepEntry& entry : step.entries) {
+      const Running& sequence = *entry.sequence;
+      if (sequence.done != sequence.first) continue;
+      // What was loaded took pages as what is computed does.
+      const int32_t found = below_ != nullptr ? sequence.from.memory : sequence.first;
+      admitted_.push_back({sequence.request, row_of(sequence), found / pool_.page_size(), found});
+    }
+    recorder_->admitted(admitted_, pool_.stats());
+  }
+
+  void record_source(const Running& sequence) {
+    if (sequence.done != sequence.first) return;
+    TokensBySource tokens{.memory = sequence.from.memory,
+                          .computed = sequence.prompt - sequence.first};
+    for (size_t t = 0; t < num_tiers; ++t) tokens.tiers[t] = sequence.from.tiers[t];
+    sources_.add(tokens);
+  }
+
+  const PagePool& pool_;
+  Recorder* recorder_;  // may be null
+  TieredPages* below_;  // may be null
+  ReplayFigures& figures_;
+  SourceRecorder sources_;
+  std::vector<AdmittedRequest> admitted_;
+};
+
+/// What computes, without its memory; none where nothing is computed. Errors: those of
+/// check_memory and Engine::create
+Result<std::unique_ptr<Engine>> engine_of(const ReplayOptions& options, const PoolOptions& pool,
+                                          const Demand& demand, const Executor& executor) {
+  if (options.compute == Compute::none) return std::unique_ptr<Engine>();
+  LayerRunnerOptions layers{
+      .model = options.sizes,
+      .shape = kv_shape_of(options.sizes, options.page_size, options.kv_dtype),
+      .pages = pool.num_pages,
+      .limits = {.batch = options.max_batch,
+                 .tokens = options.step_tokens,
+                 .context = static_cast<int32_t>(demand.longest_tokens),
+                 .parallelism = executor.concurrency(executor.context)}};
+  const auto page = page_bytes(layers.shape);
+  if (!page) return page.error();
+  // before the planes of so many pages are described
+  const double planes = static_cast<double>(layers.pages) * static_cast<double>(*page);
+  if (Status s = check_memory(pool, planes); !s.is_ok()) return s;
+  auto engine =
+      Engine::create({{layers}, options.verify, options.verify_share, options.seed}, executor);
+  if (!engine) return engine.error();
+  return std::make_unique<Engine>(std::move(*engine));
+}
+
+/// What is known before and behind the loop.
+void add_figures(std::span<const TraceRequest> trace, const PagePool& pool, const Engine* engine,
+                 const StepTimes& times, ReplayFigures& figures) {
+  figures.requests = static_cast<int64_t>(trace.size());
+  for (const TraceRequest& request : trace) {
+    figures.prompt_tokens += request.input_length;
+    figures.output_tokens += request.output_length;
+  }
+  figures.seconds = times.seconds;
+  figures.pool_seconds = times.pool_seconds;
+  figures.computed_tokens = times.computed_tokens;
+  figures.pages = pool.num_pages();
+  figures.page_size = pool.page_size();
+  figures.pool = pool.stats();
+  figures.histograms = pool.histograms().value_or(PoolHistograms());
+  if (engine == nullptr) return;
+  figures.kernel = engine->kernels();
+  figures.layers = engine->totals();
+  figures.verify = engine->verified();
+}
+
+}  // namespace
+
+Result<ReplayFigures> replay_steps(const ReplayOptions& options,
+                                   std::span<const TraceRequest> trace,
+                                   std::unique_ptr<Recorder>* recorder) {
+  const Demand demand = demand_of(trace, options.page_size);
+  auto pool_options = pool_options_of(options, demand);
+  if (!pool_options) return pool_options.error();
+  const Executor executor = default_executor(options.threads);
+  std::optional<PagePool> pool;  // outlives what is below
+  const auto below = tiers_of(options, options.page_size,
+                              {.all_pages = demand.all_pages,
+                               .longest_pages = demand.longest_pages,
+                               .page_size = options.page_size,
+                               .max_batch = options.max_batch});
+  if (!below) return below.error();
+  TieredPages* const tiers = below->get();
+  if (tiers != nullptr) tiers->prepare(*pool_options);
+
+  // Sizes first, memory last.
+  const auto made = engine_of(options, *pool_options, demand, executor);
+  if (!made) return made.error();
+  Engine* const engine = made->get();
+  const double bytes = (tiers != nullptr ? tiers->required_bytes(pool_options->num_pages) : 0.0) +
+                       (engine != nullptr ? engine->required_bytes(demand.longest_tokens) : 0.0);
+  if (Status s = check_memory(*pool_options, bytes); !s.is_ok()) return s;
+  auto created = PagePool::create(*pool_options);
+  if (!created) return created.error();
+  pool.emplace(std::move(*created));
+  if (tiers != nullptr) {
+    if (Status s = tiers->attach(*pool); !s.is_ok()) return s;
+  }
+  if (engine != nullptr) {
+    if (Status s = engine->allocate(); !s.is_ok()) return s;
+  }
+
+  ReplayFigures figures;
+  figures.threads = executor.concurrency(executor.context);
+  if (recorder != nullptr) *recorder = std::make_unique<Recorder>(trace, pool_options->num_pages);
+  Watcher watcher(*pool, recorder != nullptr ? recorder->get() : nullptr, tiers, figures);
+  Scheduler scheduler(trace, *pool, {options.max_batch, options.step_tokens}, tiers);
+  StepTimes times;
+  if (Status s =
+          run_steps(*pool, scheduler, engine, watcher, std::ssize(trace), !options.quiet, times);
+      !s.is_ok())
+    return s;
+  watcher.finish();
+  add_figures(trace, *pool, engine, times, figures);
+  return figures;
+}
+
+}  // namespace folio::cli

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/report/hybrid_report.cpp: summary and JSON of a replay with groups.
+#include "report/hybrid_report.h"
+
+#include <fmt/format.h>
+
+namespace folio::cli {
+
+using nlohmann::ordered_json;
+
+double ratio(double part, double whole) { return whole > 0.0 ? part / whole : 0.0; }
+
+double mean_pages(const PoolRun& run, const GroupUse& group) {
+  return ratio(static_cast<double>(group.used_pages), static_cast<double>(run.steps));
+}
+
+std::string shown_gib(double bytes) {
+  return fmt::format("{:.3f}", bytes / (1024.0 * 1024.0 * 1024.0));
+}
+
+double hit_rate(const PoolRun& run, const HybridDemand& demand) {
+  return ratio(static_cast<double>(run.hit_tokens), static_cast<double>(demand.prompt_tokens));
+}
+
+double evicted_bytes(const PoolRun& run) {
+  double bytes = 0.0;
+  for (const GroupUse& g : run.groups)
+    bytes += static_cast<double>(g.evicted_pages) * static_cast<double>(g.page_bytes);
+  return bytes;
+}
+
+std::string rule_of(const GroupOptions& group) {
+  switch (group.rule) {
+    case GroupRule::full: return "full";
+    case GroupRule::window: return "window";
+    case GroupRule::chunked: return "chunked";
+    case GroupRule::state: return "state";
+  }
+  return {};
+}
+
+namespace {
+
+/// Tokens of the rule; 0 of a full one.
+int32_t span_of(const GroupOptions& group) { return group.window + group.chunk + group.checkpoint; }
+
+}  // namespace
+
+std::string title_of(const GroupOptions& group) {
+  const int32_t span = span_of(group);
+  return span == 0 ? rule_of(group) : fmt::format("{} {}", rule_of(group), span);
+}
+
+int32_t layers_of(const HybridModel& model) {
+  int32_t layers = 0;
+  for (const LayerKind& kind : model.kinds) layers += kind.layers;
+  return layers;
+}
+
+std::string model_line(const ReplayOptions& options, const HybridModel& model) {
+  return fmt::format("{}, {} layers, {} cache; from {}", model.name, layers_of(model),
+                     name(options.kv_dtype), model.source);
+}
+
+std::string line_of(std::string_view label, std::string_view text) {
+  return fmt::format("{:<12}{}\n", label, text);
+}
+
+std::string cache_of(const ReplayOptions& options, const HybridFigures& f) {
+  std::string cache =
+      fmt::format("{} GiB, pages of {} tokens", shown_gib(static_cast<double>(f.memory_bytes)),
+                  options.page_size);
+  if (options.partial == 0) return cache;
+  return cache + fmt::format(", hits inside them from {} on", options.partial);
+}
+
+std::string summary_head(const ReplayOptions& options, const HybridModel& model,
+                         const HybridFigures& f) {
+  const bool is_one_policy = options.policy != Policy::all;
+  return line_of("replay",
+                 fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
+                             f.demand.requests, f.demand.prompt_tokens, f.demand.output_tokens)) +
+         line_of("model", model_line(options, model)) +
+         line_of("cache", cache_of(options, f) +
+                              (is_one_policy ? ", eviction by " + name(options.policy) : ""));
+}
+
+namespace {
+
+ordered_json json_of(const BytesInUse& bytes) {
+  return {{"mean_bytes", bytes.mean}, {"peak_bytes", bytes.peak}};
+}
+
+}  // namespace
+
+ordered_json json_of(const PoolRun& run, const HybridDemand& demand) {
+  ordered_json j;
+  j["hit_tokens"] = run.hit_tokens;
+  j["hit_rate_tokens"] = hit_rate(run, demand);
+  j["hit_tokens_partial"] = run.partial_tokens;
+  j["computed_tokens"] = run.computed_tokens;
+  j["computed_again_tokens"] = run.again_tokens;
+  j["steps"] = run.steps;
+  j["preemptions"] = run.preemptions;
+  j["pool_seconds"] = run.pool_seconds;
+  j["used"] = json_of(run.used);
+  j["groups"] = ordered_json::array();
+  for (const GroupUse& g : run.groups) {
+    ordered_json row;
+    row["rule"] = rule_of(g.options);
+    row["span"] = span_of(g.options);
+    row["page_size"] = g.page_size;
+    row["page_bytes"] = g.page_bytes;
+    row["pages"] = g.pages;
+    row["mean_pages"] = mean_pages(run, g);
+    row["peak_pages"] = g.peak_pages;
+    row["mean_bytes"] = mean_pages(run, g) * static_cast<double>(g.page_bytes);
+    row["peak_bytes"] = g.peak_pages * g.page_bytes;
+    row["given_back_pages"] = g.given_back;
+    row["copied_pages"] = g.copies;
+    row["evicted_pages"] = g.evicted_pages;
+    row["cached_pages"] = g.cached_pages;
+    j["groups"].push_back(std::move(row));
+  }
+  return j;
+}
+
+namespace {
+
+void add_table(const HybridModel& model, const PoolRun& run, std::string& text) {
+  text += fmt::format("{:<16}{:>7}{:>8}{:>12}{:>10}{:>10}{:>12}{:>10}{:>12}\n", "group", "layers",
+                      "tokens", "page bytes", "mean GiB", "peak GiB", "given back", "copied",
+                      "evicted");
+  for (size_t g = 0; g < run.groups.size(); ++g) {
+    const GroupUse& group = run.groups[g];
+    const auto bytes = static_cast<double>(group.page_bytes);
+    text += fmt::format("{:<16}{:>7}{:>8}{:>12}{:>10}{:>10}{:>12}{:>10}{:>12}\n",
+                        title_of(group.options), model.kinds[g].layers, group.page_size,
+                        group.page_bytes, shown_gib(mean_pages(run, group) * bytes),
+                        shown_gib(static_cast<double>(group.peak_pages) * bytes), group.given_back,
+                        group.copies, group.evicted_pages);
+  }
+  const auto row = [&](std::string_view label, const BytesInUse& bytes) {
+    text += fmt::format("{:<43}{:>10}{:>10}\n", label, shown_gib(bytes.mean),
+                        shown_gib(static_cast<double>(bytes.peak)));
+  };
+  row("together", run.used);
+  row("if every layer kept everything", run.everything);
+}
+
+std::string steps_of(const PoolRun& run) {
+  return fmt::format("{}: {} tokens computed, {} of them again after {} preemptions; pool {:.2f} s",
+                     run.steps, run.computed_tokens, run.again_tokens, run.preemptions,
+                     run.pool_seconds);
+}
+
+/// Of hits inside pages.
+std::string partial_hits(const HybridFigures& f, bool has_states) {
+  const int64_t tokens = f.groups.partial_tokens;
+  if (has_states) {
+    return fmt::format(
+        "{} of these tokens, behind the last token of an earlier request: a state cannot be cut; "
+        "every layer keeping everything: none",
+        tokens);
+  }
+  if (!f.uniform) return fmt::format("{} of these tokens", tokens);
+  return fmt::format("{} of these tokens; every layer keeping everything: {}", tokens,
+                     f.uniform->partial_tokens);
+}
+
+std::string uniform_hits(const HybridFigures& f) {
+  if (f.uniform)
+    return fmt::format("{:.4f} ({})", hit_rate(*f.uniform, f.demand), f.uniform->hit_tokens);
+  return fmt::format("none: the request in line {} needs {} GiB", f.demand.longest_line,
+                     shown_gib(static_cast<double>(f.demand.longest_bytes)));
+}
+
+}  // namespace
+
+std::string summary_of(const ReplayOptions& options, const HybridModel& model,
+                       const HybridFigures& f) {
+  const PoolRun& run = f.groups;
+  std::string text = summary_head(options, model, f);
+  add_table(model, run, text);
+  const double saved = run.everything.mean - run.used.mean;
+  const auto saved_peak = static_cast<double>(run.everything.peak - run.used.peak);
+  text += line_of("saved",
+                  fmt::format("{} GiB ({:.1f} %) in the mean, {} GiB ({:.1f} %) between the peaks",
+                              shown_gib(saved), 100.0 * ratio(saved, run.everything.mean),
+                              shown_gib(saved_peak),
+                              100.0 * ratio(saved_peak, static_cast<double>(run.everything.peak))));
+  text += line_of("hits",
+                  fmt::format("{:.4f} of tokens ({}); with as much memory, but every layer keeping "
+                              "everything: {}",
+                              hit_rate(run, f.demand), run.hit_tokens, uniform_hits(f)));
+  if (options.partial != 0) text += line_of("in pages", partial_hits(f, options.checkpoint != 0));
+  text += line_of("steps", steps_of(run));
+  if (f.uniform) text += line_of("", "every layer keeping everything: " + steps_of(*f.uniform));
+  return text;
+}
+
+ordered_json json_head(const ReplayOptions& options, const HybridModel& model,
+                       const HybridDemand& demand) {
+  ordered_json j;
+  j["trace"] = options.trace;
+  j["model"] = model.name;
+  j["source"] = model.source;
+  j["layers"] = ordered_json::array();
+  for (const LayerKind& kind : model.kinds) j["layers"].push_back(kind.layers);
+  j["kv_dtype"] = name(options.kv_dtype);
+  j["requests"] = demand.requests;
+  j["prompt_tokens"] = demand.prompt_tokens;
+  j["output_tokens"] = demand.output_tokens;
+  j["policy"] = name(options.policy);
+  j["max_batch"] = options.max_batch;
+  j["step_tokens"] = options.step_tokens;
+  return j;
+}
+
+namespace {
+
+/// What is saved, and the pool whose layers all keep everything.
+void add_saved(const HybridFigures& f, ordered_json& j) {
+  const BytesInUse &everything = f.groups.everything, &used = f.groups.used;
+  j["everything"] = json_of(everything);
+  const double saved = everything.mean - used.mean;
+  j["saved_mean_bytes"] = saved;
+  j["saved_mean_share"] = ratio(saved, everything.mean);
+  const int64_t saved_peak = everything.peak - used.peak;
+  j["saved_peak_bytes"] = saved_peak;
+  j["saved_peak_share"] =
+      ratio(static_cast<double>(saved_peak), static_cast<double>(everything.peak));
+  j["longest_request_bytes"] = f.demand.longest_bytes;
+  j["uniform"] = f.uniform ? json_of(*f.uniform, f.demand) : ordered_json();
+}
+
+std::string dump(const ordered_json& j) {
+  return j.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string json_of(const ReplayOptions& options, const HybridModel& model,
+                    const HybridFigures& f) {
+  ordered_json j = json_head(options, model, f.demand);
+  j["partial"] = options.partial;
+  j["memory_bytes"] = f.memory_bytes;
+  j.update(json_of(f.groups, f.demand));
+  add_saved(f, j);
+  return dump(j);
+}
+
+std::string json_of(const ReplayOptions& options, const HybridModel& model,
+                    const HybridPolicies& runs) {
+  const HybridFigures& first = runs.front().figures;
+  ordered_json j = json_head(options, model, first.demand);
+  j["partial"] = options.partial;
+  j["memory_bytes"] = first.memory_bytes;
+  j["policies"] = ordered_json::array();
+  for (const HybridPolicy& run : runs) {
+    ordered_json row;
+    row["policy"] = name(run.policy);
+    row.update(json_of(run.figures.groups, first.demand));
+    row["evicted_bytes"] = evicted_bytes(run.figures.groups);
+    add_saved(run.figures, row);
+    j["policies"].push_back(std::move(row));
+  }
+  return dump(j);
+}
+
+}  // namespace folio::cli

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/report/metrics.h: the figures of a pool as Prometheus reads them.
+#pragma once
+
+#include <string>
+
+#include "folio/core/status.h"
+#include "replay/figures.h"
+
+namespace folio::cli {
+
+/// Errors: unsupported in a build without prometheus-cpp
+Status can_write_metrics();
+
+/// Counters, gauges and histograms in Prometheus's text exposition format. Ages are in pages taken.
+/// Needs `can_write_metrics`.
+std::string metrics_of(const ReplayFigures& figures);
+
+}  // namespace folio::cli

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/// cli/report/report_page.h: the page of `folio replay --report`.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "replay/recorder.h"
+#include "report/report.h"
+
+namespace folio::cli {
+
+/// One replay.
+std::string page_of(const ReplayOptions& options, const ReplayFigures& figures,
+                    const Recorder& recorder);
+
+// What other pages of replays show alike.
+
+/// "folio replay: trace.jsonl"
+std::string title_of(const ReplayOptions& options);
+/// "12.34 %"; "none" without a whole.
+std::string share(int64_t part, int64_t whole);
+std::string duration(double seconds);
+nlohmann::ordered_json tile(const std::string& label, const std::string& value,
+                            const std::string& note);
+/// Pairs of name and text: command, machine, date, version, trace.
+nlohmann::ordered_json facts_of_run(const ReplayOptions& options);
+/// "up to 16 sequences and 512 tokens a step"
+std::string order_of(const ReplayOptions& options);
+
+}  // namespace folio::cli

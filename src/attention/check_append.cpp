@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/attention/check_append.cpp: shapes first, then, where they can be read, what arrays hold:
+/// nothing may be left to find out once writing has begun.
+#include "attention/check_append.h"
+
+#include <algorithm>
+
+#include "attention/positions.h"
+#include "cache/check_reach.h"
+#include "cache/check_tensor.h"
+#include "cache/check_view.h"
+
+namespace folio::inline v1 {
+namespace {
+
+/// One call of append: its name, and where its arrays lie.
+struct Border {
+  const char* function;
+  Memory memory;
+};
+
+Status check_source(const Border& at, const char* name, const ConstTensor<3>& source,
+                    const char* from, const PagedKVView& view, int64_t tokens) {
+  return check_tensor(at.function, name, source, {{tokens, view.num_heads, view.head_size}, from});
+}
+
+Status check_slots(const Border& at, const AppendArgs& args, int64_t tokens) {
+  if (at.memory != Memory::cpu) return {};
+  const int64_t slots = slots_of(args), page_size = slots_per_page(args.key);
+  for (int64_t token = 0; token < tokens; ++token) {
+    if (args.slots[token] < slots) continue;
+    return fail(Errc::invalid_argument,
+                "{}: slots[{}] is {}, expected less than {} ({} pages of {})", at.function, token,
+                args.slots[token], slots, slots / page_size, page_size);
+  }
+  return {};
+}
+
+/// The places of tokens without slots.
+Status check_sequences(const Border& at, const Batch& batch, int64_t tokens) {
+  const char* function = at.function;
+  const bool reads = at.memory == Memory::cpu;
+  if (Status s = reads ? check_offsets(function, batch, tokens, "k") : check_size(function, batch);
+      !s.is_ok())
+    return s;
+  if (batch.context_lengths == nullptr || batch.table.entries == nullptr) {
+    return fail(Errc::invalid_argument, "{}: batch.{} is null, expected an array (slots are null)",
+                function, batch.context_lengths == nullptr ? "context_lengths" : "table.entries");
+  }
+  if (!reads) return check_row_stride(function, batch);
+  for (int32_t b = 0; b < batch.size; ++b) {
+    const int64_t count = int64_t{batch.query_offsets[b + 1]} - batch.query_offsets[b];
+    if (batch.context_lengths[b] >= count) continue;
+    return fail(Errc::invalid_argument,
+                "{}: batch.context_lengths[{}] is {}, expected at least its {} new tokens",
+                function, b, batch.context_lengths[b], count);
+  }
+  return check_rows(function, batch);
+}
+
+Status check_value(const Border& at, const AppendArgs& args, int64_t tokens) {
+  if (args.v.data == nullptr && args.value.data == nullptr) return {};
+  if (Status s = check_writable(at.function, "value", args.value, at.memory); !s.is_ok()) return s;
+  if (args.value.page_size != args.key.page_size) {
+    return fail(Errc::invalid_argument, "{}: value.page_size is {}, expected {} (from key)",
+                at.function, args.value.page_size, args.key.page_size);
+  }
+  return check_source(at, "v", args.v, "k and value", args.value, tokens);
+}
+
+/// The table, and that every token has a row of it.
+Status check_rotation(const Border& at, const Batch& batch, const Rope& rope, int32_t head_size,
+                      const char* of, int64_t tokens, const char* tokens_of,
+                      const int64_t* skipped) {
+  if (Status s = check_rope(at.function, rope, head_size, of); !s.is_ok()) return s;
+  if (at.memory != Memory::cpu) return check_position_arrays(at.function, batch, rope);
+  return check_positions(at.function, batch, rope, tokens, tokens_of, skipped);
+}
+
+/// What happens to K on its way.
+Status check_transform(const Border& at, const Batch& batch, const AppendArgs& args,
+                       int64_t tokens) {
+  if (args.rope == nullptr && args.k_norm == nullptr) return {};
+  const int32_t head_size = args.key.head_size;
+  if (Status s = check_head_size(at.function, "key", head_size, "K is normalised or rotated");
+      !s.is_ok())
+    return s;
+  if (Status s = check_norm(at.function, "k_norm", args.k_norm, args.norm_eps); !s.is_ok())
+    return s;
+  if (args.rope == nullptr) return {};
+  return check_rotation(at, batch, *args.rope, head_size, "key", tokens, "k", args.slots);
+}
+
+Status check_out(const Border& at, const RotateArgs& args) {
+  const auto& extent = args.q.extent;
+  const ExpectedTensor expected{{extent[0], extent[1], extent[2]}, "q"};
+  if (Status s = check_tensor(at.function, "out", args.out, expected); !s.is_ok()) return s;
+  if (Status s = check_places(at.function, "out", args.out); !s.is_ok()) return s;
+  return check_apart(at.function, "out", args.out, "q", args.q);
+}
+
+Status check_q(const Border& at, const ConstTensor<3>& q) {
+  constexpr int64_t most = 0x7fffffff;
+  if (q.extent[1] < 1 || q.extent[1] > most || q.extent[2] < 1 || q.extent[2] > most) {
+    return fail(Errc::invalid_argument,
+                "{}: q has shape [{}, {}, {}], expected at least 1 head of at least 1 element",
+                at.function, q.extent[0], q.extent[1], q.extent[2]);
+  }
+  const auto head_size = static_cast<int32_t>(q.extent[2]);
+  if (Status s =
+          check_head_size(at.function, "q", head_size, "a row of a head is worked on as a whole");
+      !s.is_ok())
+    return s;
+  return check_tensor(at.function, "q", q, {{q.extent[0], q.extent[1], q.extent[2]}, "q"});
+}
+
+}  // namespace
+
+int64_t slots_of(const AppendArgs& args) noexcept {
+  int64_t pages = args.key.num_pages;
+  if (args.v.data != nullptr) pages = std::min(pages, args.value.num_pages);
+  return pages * slots_per_page(args.key);
+}
+
+Status check_append(const char* function, const Batch& batch, const AppendArgs& args,
+                    Memory memory) noexcept {
+  const Border at{function, memory};
+  const int64_t tokens = args.k.extent[0];
+  if (tokens < 0)
+    return fail(Errc::invalid_argument, "{}: k has {} tokens, expected at least 0", function,
+                tokens);
+  if (tokens == 0)
+    return args.slots != nullptr || batch.size == 0 ? Status() : check_sequences(at, batch, tokens);
+  if (Status s = check_writable(function, "key", args.key, memory); !s.is_ok()) return s;
+  if (Status s = check_source(at, "k", args.k, "k and key", args.key, tokens); !s.is_ok()) return s;
+  if (Status s = check_value(at, args, tokens); !s.is_ok()) return s;
+  if (Status s = args.slots != nullptr ? check_slots(at, args, tokens)
+                                       : check_sequences(at, batch, tokens);
+      !s.is_ok())
+    return s;
+  return check_transform(at, batch, args, tokens);
+}
+
+Status check_rotate(const char* function, const Batch& batch, const RotateArgs& args,
+                    Memory memory) noexcept {
+  const Border at{function, memory};
+  const int64_t tokens = args.q.extent[0];
+  if (tokens < 0)
+    return fail(Errc::invalid_argument, "{}: q has {} tokens, expected at least 0", function,
+                tokens);
+  if (tokens == 0) return {};
+  if (Status s = check_q(at, args.q); !s.is_ok()) return s;
+  if (Status s = check_out(at, args); !s.is_ok()) return s;
+  if (Status s = check_norm(function, "q_norm", args.q_norm, args.norm_eps); !s.is_ok()) return s;
+  if (args.rope == nullptr) return {};
+  return check_rotation(at, batch, *args.rope, static_cast<int32_t>(args.q.extent[2]), "q", tokens,
+                        "q", nullptr);
+}
+
+}  // namespace folio::inline v1
