@@ -7,9 +7,12 @@
 /// tokens; requests in turn are not.
 #include <benchmark/benchmark.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "pool_workload.h"
 
@@ -17,9 +20,10 @@ namespace folio::bench {
 namespace {
 
 struct OptionSet {
-  const char* name;
+  std::string name;
   void (*turn_on)(PoolOptions&);
   bool asks_to_be_kept = false;
+  Eviction eviction = Eviction::lru;
 };
 
 void keep(PoolOptions& options) { options.max_retention_ms = 3'600'000; }
@@ -32,21 +36,26 @@ void everything(PoolOptions& options) {
   for (const auto turn_on : {keep, tell, copy, watch, show}) turn_on(options);
 }
 
-const OptionSet option_sets[] = {
-    {"lru", [](PoolOptions&) {}},
-    {"s3_fifo", [](PoolOptions& options) { options.eviction = Eviction::s3_fifo; }},
-    {"lfu", [](PoolOptions& options) { options.eviction = Eviction::lfu; }},
-    {"cost", [](PoolOptions& options) { options.eviction = Eviction::cost; }},
-    {"lru_retention", keep, true},
-    {"lru_events", tell},
-    {"lru_partial_hits", copy},
-    {"lru_statistics", watch},
-    {"lru_items", show},
-    {"lru_everything", everything, true},
-};
+/// Every policy alone, then options.
+std::vector<OptionSet> option_sets() {
+  std::vector<OptionSet> sets;
+  for (size_t i = 0; i < std::size(pool::eviction_names); ++i) {
+    sets.push_back({.name = std::string(pool::eviction_names[i]),
+                    .turn_on = [](PoolOptions&) {},
+                    .eviction = static_cast<Eviction>(i)});
+  }
+  sets.insert(sets.end(), {{"lru_retention", keep, true},
+                           {"lru_events", tell},
+                           {"lru_partial_hits", copy},
+                           {"lru_statistics", watch},
+                           {"lru_items", show},
+                           {"lru_everything", everything, true}});
+  return sets;
+}
 
 PoolOptions options_with(const OptionSet& set, int64_t pages) {
   PoolOptions options = options_of(pages);
+  options.eviction = set.eviction;
   set.turn_on(options);
   return options;
 }
@@ -106,7 +115,7 @@ void bytes(benchmark::State& state, const OptionSet& set) {
 }
 
 const bool registered = [] {
-  for (const OptionSet& set : option_sets) {
+  for (const OptionSet& set : option_sets()) {
     const auto add = [&](const char* what, auto function) {
       return benchmark::RegisterBenchmark((std::string(what) + "/" + set.name).c_str(), function,
                                           set);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include "operations.h"
 #include "pool/pool_calls.h"
@@ -25,7 +26,7 @@ PoolOptions options_of(const uint8_t* b) {
           .max_namespaces = b[4] % 3U,
           .prefix_reuse = b[5] % 8 != 7,
           .hash_seed = 1,  // what was found once is found again
-          .eviction = static_cast<Eviction>(b[5] % 4),
+          .eviction = static_cast<Eviction>(b[5] % std::size(pool::eviction_names)),
           .max_retention_ms = b[5] % 8 != 7 && b[4] % 8 > 3 ? 100 : 0,
           .watermark_pages = std::min(b[6] % 8U == 0 ? b[6] / 8U % 4U : 0U, 1 + b[0] % 24U),
           .lookahead_tokens = b[7] % 8 == 0 ? b[7] / 8 % 4 : 0,

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <numeric>
 #include <vector>
 
@@ -51,7 +52,7 @@ PoolOptions options_of(const uint8_t* b, const std::vector<GroupOptions>& groups
           .max_pages_per_sequence = 1 + b[2] % 11U,
           .prefix_reuse = b[3] % 8 != 7,
           .hash_seed = 1,  // what was found once is found again
-          .eviction = static_cast<Eviction>(b[3] / 8 % 4),
+          .eviction = static_cast<Eviction>(b[3] / 8 % std::size(pool::eviction_names)),
           .groups = groups,
           .arena_bytes = slab * (1 + b[5] % 11),
           .max_retention_ms = b[3] % 8 != 7 && b[1] / 5 % 2 == 0 ? 100 : 0,

@@ -109,9 +109,10 @@ Status create(const char* function, const folio_pool_options* options,
       !s.is_ok())
     return s;
   p.prefix_reuse = !no_reuse;
-  if (o.eviction < 0 || o.eviction > FOLIO_COST)
+  constexpr auto last_eviction = static_cast<int32_t>(std::size(pool::eviction_names)) - 1;
+  if (o.eviction < 0 || o.eviction > last_eviction)
     return fail(Errc::invalid_argument, "{}: options->eviction is {}, expected 0 to {}", function,
-                o.eviction, FOLIO_COST + 0);
+                o.eviction, last_eviction);
   p.eviction = static_cast<Eviction>(o.eviction);
   p.allocate = o.allocate;
   p.deallocate = o.deallocate;

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "c/c_pool_case.h"
+#include "folio/pool/page_pool.h"
 
 namespace folio::test {
 namespace {
@@ -177,14 +179,15 @@ TEST_F(CPool, an_eviction_policy_may_be_chosen) {
 }
 
 TEST_F(CPool, an_unknown_eviction_policy_is_refused) {
-  for (const int32_t eviction : {-1, 4, 256, INT32_MAX, INT32_MIN}) {
+  constexpr auto count = static_cast<int32_t>(std::size(pool::eviction_names));
+  for (const int32_t eviction : {-1, count, 256, INT32_MAX, INT32_MIN}) {
     auto options = c_struct<folio_pool_options>();
     options.num_pages = 4;
     options.eviction = eviction;
     folio_pool* made = nullptr;
     EXPECT_EQ(folio_create_pool(&options, &made, &message), FOLIO_INVALID_ARGUMENT);
     EXPECT_EQ(message.text, "folio_create_pool: options->eviction is " + std::to_string(eviction) +
-                                ", expected 0 to 3");
+                                ", expected 0 to " + std::to_string(count - 1));
   }
 }
 

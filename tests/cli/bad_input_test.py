@@ -96,7 +96,7 @@ BAD_OPTIONS = {
     ("--kv-dtype", "i4"): "--kv-dtype: got 'i4', expected bf16|f16|f32|f8_e4m3|f8_e5m2|i8",
     ("--kv-dtype", "3"): "--kv-dtype: got '3', expected bf16|",
     ("--kv-dtype", ""): "--kv-dtype: got '', expected bf16|",
-    ("--policy", "mru"): "--policy: got 'mru', expected lru|s3-fifo|lfu|cost|all",
+    ("--policy", "mru"): "--policy: got 'mru', expected lru|s3-fifo|lfu|",
     ("--policy", "0"): "--policy: got '0', expected lru|",
     ("--policy", ""): "--policy: got '', expected lru|",
     ("--policy", "all"): "--policy all: needs --page-per-block",

@@ -34,7 +34,7 @@ class Policies(unittest.TestCase):
         for capacity in (300, 3000):
             with self.subTest(capacity=capacity):
                 rows = self.compare(SHIPPED_TRACE, requests, capacity)
-        self.assertEqual(len({row["hit_pages"] for row in rows.values()}), 5, "policies that do not differ")
+        self.assertEqual(len({row["hit_pages"] for row in rows.values()}), len(rows), "policies that do not differ")
 
     def test_random_traces_give_the_oracles_counts(self):
         seed = random.randrange(2**32)

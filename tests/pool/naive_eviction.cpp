@@ -22,8 +22,13 @@ void NaiveEviction::add(uint32_t page, int content, uint32_t mark) {
 
 uint32_t NaiveEviction::take(const std::function<bool(uint32_t)>& is_cached) {
   std::erase_if(waiting_, [&](const Waiting& w) { return !is_cached(w.page); });
-  if (policy_ == Eviction::s3_fifo) return take_s3_fifo();
-  return policy_ != Eviction::lru ? take_lfu() : waiting_.front().page;
+  switch (policy_) {
+    case Eviction::lru: break;
+    case Eviction::s3_fifo: return take_s3_fifo();
+    case Eviction::lfu:
+    case Eviction::cost: return take_lfu();
+  }
+  return waiting_.front().page;
 }
 
 uint32_t NaiveEviction::take_s3_fifo() {

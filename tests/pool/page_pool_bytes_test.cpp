@@ -3,8 +3,12 @@
 /// any one policy or option, names (32 bytes) excepted, and 120 with all options.
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "folio/pool/page_pool.h"
 
@@ -12,9 +16,10 @@ namespace folio::test {
 namespace {
 
 struct OptionSet {
-  const char* name;
+  std::string_view name;
   void (*turn_on)(PoolOptions&);
   double most_bytes = 96;
+  Eviction eviction = Eviction::lru;
 };
 
 constexpr auto keep = [](PoolOptions& options) { options.max_retention_ms = 3'600'000; };
@@ -26,10 +31,6 @@ constexpr auto observe = [](PoolOptions& options) {
 };
 
 const OptionSet option_sets[] = {
-    {"lru", [](PoolOptions&) {}},
-    {"s3_fifo", [](PoolOptions& options) { options.eviction = Eviction::s3_fifo; }},
-    {"lfu", [](PoolOptions& options) { options.eviction = Eviction::lfu; }},
-    {"cost", [](PoolOptions& options) { options.eviction = Eviction::cost; }},
     {"retention", keep},
     {"partial_hits", copy},
     {"readers", [](PoolOptions& options) { options.readers = true; }},
@@ -42,13 +43,24 @@ const OptionSet option_sets[] = {
     {"no_reuse", [](PoolOptions& options) { options.prefix_reuse = false; }},
 };
 
+std::vector<OptionSet> each_policy() {
+  std::vector<OptionSet> sets;
+  for (size_t i = 0; i < std::size(pool::eviction_names); ++i) {
+    sets.push_back({.name = pool::eviction_names[i],
+                    .turn_on = [](PoolOptions&) {},
+                    .eviction = static_cast<Eviction>(i)});
+  }
+  return sets;
+}
+
 class BytesOfAPage : public testing::TestWithParam<OptionSet> {
  protected:
   static PoolOptions options_with(const OptionSet& set, uint32_t pages, int32_t page_size) {
     PoolOptions options{.num_pages = pages,
                         .page_size = page_size,
                         .max_sequences = 1,
-                        .max_pages_per_sequence = 1};
+                        .max_pages_per_sequence = 1,
+                        .eviction = set.eviction};
     set.turn_on(options);
     return options;
   }
@@ -74,8 +86,9 @@ TEST_P(BytesOfAPage, are_within_the_budget_at_every_number_of_pages) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Options, BytesOfAPage, testing::ValuesIn(option_sets),
-                         [](const auto& of) { return std::string(of.param.name); });
+constexpr auto name_of = [](const auto& of) { return std::string(of.param.name); };
+INSTANTIATE_TEST_SUITE_P(Policies, BytesOfAPage, testing::ValuesIn(each_policy()), name_of);
+INSTANTIATE_TEST_SUITE_P(Options, BytesOfAPage, testing::ValuesIn(option_sets), name_of);
 
 }  // namespace
 }  // namespace folio::test

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/pool/page_pool_model_test.cpp: random calls on a pool that a naive model watches.
+/// tests/pool/page_pool_model_test.cpp: random calls on a pool that a naive model watches, under
+/// each eviction policy.
 /// RapidCheck prints the seed and shrinks.
 ///
 /// Built twice: with the real hash, and with one of 4 bits, where collisions are certain.
@@ -8,6 +9,9 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <cstddef>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "pool/pool_calls.h"
@@ -49,21 +53,17 @@ void any_calls(Eviction eviction) {
   RC_CLASSIFY(model.item_hits() != 0, "hits behind items");
 }
 
-RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_does_what_the_naive_pool_does, ()) {
-  any_calls(Eviction::lru);
+class PagePoolModel : public testing::TestWithParam<size_t> {};
+
+TEST_P(PagePoolModel, any_sequence_of_calls_does_what_the_naive_pool_does) {
+  rc::detail::checkGTest([] { any_calls(static_cast<Eviction>(GetParam())); });
 }
 
-RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_evicts_what_naive_s3_fifo_does, ()) {
-  any_calls(Eviction::s3_fifo);
-}
-
-RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_evicts_what_naive_lfu_does, ()) {
-  any_calls(Eviction::lfu);
-}
-
-RC_GTEST_PROP(PagePoolModel, any_sequence_of_calls_evicts_what_naive_cost_does, ()) {
-  any_calls(Eviction::cost);
-}
+INSTANTIATE_TEST_SUITE_P(Policies, PagePoolModel,
+                         testing::Range(size_t{0}, std::size(pool::eviction_names)),
+                         [](const auto& of) {
+                           return std::string(pool::eviction_names[of.param]);
+                         });
 
 }  // namespace
 }  // namespace folio::test
