@@ -14,8 +14,7 @@
 #include "mask/runs.h"
 #include "mask/shape.h"
 
-namespace folio::inline v1 {
-namespace mask {
+namespace folio::inline v1::mask {
 namespace {
 
 /// What a MaskReader keeps.
@@ -128,7 +127,6 @@ Result<MaskedBatch> read(void*& memory, const Result<Shape>& shape, const MaskOp
 }
 
 }  // namespace
-}  // namespace mask
 
 AttentionProblem masked_problem(const AttentionProblem& problem,
                                 const MaskedBatch& masked) noexcept {
@@ -154,6 +152,6 @@ Result<MaskedBatch> MaskReader::read(const MaskBits& mask, const MaskOptions& op
   return mask::read(memory_, mask::check_bits(mask, options), options);
 }
 
-void MaskReader::release(void* memory) noexcept { delete static_cast<mask::Memory*>(memory); }
+void MaskReader::release(void* memory) noexcept { delete static_cast<Memory*>(memory); }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::mask

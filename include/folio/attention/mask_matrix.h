@@ -30,7 +30,7 @@
 #include "folio/core/export.h"
 #include "folio/core/status.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::mask {
 
 /// [streams, 1 or q_heads, queries, keys] of f16, bf16 or f32; keys are contiguous, the other
 /// strides arbitrary (0: all share one). -inf: hidden; 0 or -0: seen; any other number is seen and,
@@ -125,4 +125,14 @@ class MaskReader {
   void* memory_ = nullptr;
 };
 
+}  // namespace folio::inline v1::mask
+
+namespace folio::inline v1 {  // flat names, for one release
+using mask::MaskBits;
+using mask::masked_problem;
+using mask::MaskedBatch;
+using mask::MaskForm;
+using mask::MaskMatrix;
+using mask::MaskOptions;
+using mask::MaskReader;
 }  // namespace folio::inline v1

@@ -7,7 +7,7 @@
 #include "folio/attention/mask.h"
 #include "folio/core/host_device.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::mask {
 
 /// Half-open.
 struct Interval {
@@ -27,18 +27,21 @@ struct Visible {
   bool operator==(const Visible&) const = default;
 };
 
-namespace detail {
+}  // namespace folio::inline v1::mask
+
+namespace folio::inline v1::detail {
 
 /// Positions to key indices, clipped to the context; the two parts never overlap.
-FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible clip(Interval sinks, Interval keys,
-                                                             int64_t key_position,
-                                                             int64_t context) {
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr mask::Visible clip(mask::Interval sinks,
+                                                                   mask::Interval keys,
+                                                                   int64_t key_position,
+                                                                   int64_t context) {
   const int64_t zero = 0;
   const auto index = [&](int64_t position) {
     const int64_t i = position - key_position;
     return i < zero ? zero : i > context ? context : i;
   };
-  Visible v{{index(sinks.begin), index(sinks.end)}, {index(keys.begin), index(keys.end)}};
+  mask::Visible v{{index(sinks.begin), index(sinks.end)}, {index(keys.begin), index(keys.end)}};
   if (v.keys.end < v.keys.begin) v.keys.end = v.keys.begin;
   if (v.sinks.begin >= v.sinks.end) {
     v.sinks = {};
@@ -50,7 +53,9 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible clip(Interval sinks, Int
   return v;
 }
 
-}  // namespace detail
+}  // namespace folio::inline v1::detail
+
+namespace folio::inline v1::mask {
 
 /// The keys that the mask shows to the query at `position`.
 FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible visible_keys(const Mask& mask,
@@ -78,4 +83,10 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr Visible visible_keys(Interval po
   return detail::clip({}, positions, key_position, context);
 }
 
+}  // namespace folio::inline v1::mask
+
+namespace folio::inline v1 {  // flat names, for one release
+using mask::Interval;
+using mask::Visible;
+using mask::visible_keys;
 }  // namespace folio::inline v1
