@@ -12,7 +12,7 @@
 #include "names/checks.h"
 #include "names/encoding.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::names {
 
 struct Sha256Names::State {
   [[nodiscard]] Result<PageName> root(std::string_view salt, uint64_t adapter) noexcept;
@@ -47,15 +47,15 @@ PageName hash(const Encode& encode) noexcept {
 }  // namespace
 
 Result<PageName> Sha256Names::State::root(std::string_view salt, uint64_t adapter) noexcept {
-  if (Status s = names::check_salt(salt); !s.is_ok()) return s;
-  return hash([&](auto&& sink) { names::encode_root(fingerprint, salt, adapter, sink); });
+  if (Status s = check_salt(salt); !s.is_ok()) return s;
+  return hash([&](auto&& sink) { encode_root(fingerprint, salt, adapter, sink); });
 }
 
 Result<PageName> Sha256Names::State::page(const PageName& parent, std::span<const TokenId> tokens,
                                           std::span<const ContentSpan> spans) noexcept {
-  if (Status s = names::check_page(tokens, spans); !s.is_ok()) return s;
+  if (Status s = check_page(tokens, spans); !s.is_ok()) return s;
   return hash([&](auto&& sink) {
-    names::encode_page({header, header_bytes}, parent, tokens, spans, sink);
+    encode_page({header, header_bytes}, parent, tokens, spans, sink);
   });
 }
 
@@ -66,7 +66,7 @@ Result<PageName> Sha256Names::State::name(const PageContent& content) noexcept {
 }
 
 Result<Sha256Names> Sha256Names::create(const Sha256NamesOptions& options) noexcept {
-  if (Status s = names::check_header(options.header); !s.is_ok()) return s;
+  if (Status s = check_header(options.header); !s.is_ok()) return s;
   Sha256Names names(new (std::nothrow) State);
   if (names.state_ == nullptr)
     return fail(Errc::out_of_memory, "Sha256Names::create: {} bytes are not to be had",
@@ -81,12 +81,12 @@ Result<Sha256Names> Sha256Names::create(const Sha256NamesOptions& options) noexc
 Sha256Names::~Sha256Names() { delete state_; }
 
 Result<PageName> Sha256Names::root(std::string_view salt, uint64_t adapter) noexcept {
-  return state_ == nullptr ? names::moved_from("root") : state_->root(salt, adapter);
+  return state_ == nullptr ? moved_from("root") : state_->root(salt, adapter);
 }
 
 Result<PageName> Sha256Names::page(const PageName& parent, std::span<const TokenId> tokens,
                                    std::span<const ContentSpan> spans) noexcept {
-  return state_ == nullptr ? names::moved_from("page") : state_->page(parent, tokens, spans);
+  return state_ == nullptr ? moved_from("page") : state_->page(parent, tokens, spans);
 }
 
 NameFunction Sha256Names::function() noexcept {
@@ -100,4 +100,4 @@ NameFunction Sha256Names::function() noexcept {
           .context = state_};
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::names

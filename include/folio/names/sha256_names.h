@@ -27,7 +27,7 @@
 #include "folio/core/status.h"
 #include "folio/pool/name.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::names {
 
 struct Sha256NamesOptions {
   /// the caller's digest of what K/V depend on beside tokens: model, geometry, element type, rank
@@ -71,4 +71,9 @@ class FOLIO_EXPORT Sha256Names {
   State* state_ = nullptr;
 };
 
+}  // namespace folio::inline v1::names
+
+namespace folio::inline v1 {  // flat names, for one release
+using names::Sha256Names;
+using names::Sha256NamesOptions;
 }  // namespace folio::inline v1
