@@ -99,7 +99,7 @@ namespace detail {
 
 template <class Shape, class Config>
 struct BufferLoader {
-  using type = PlainLoader<Shape>;
+  using type = kv_buffer::PlainLoader<Shape>;
 };
 template <class Shape, class Config>
   requires requires { typename Config::template Loader<Shape>; }
@@ -172,12 +172,12 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
       typename detail::StagingView<Loader, smem_type,
                                    Layout<IntTuple<tile_rows, Shape::bk_smem>>>::type;
   static constexpr bool is_for_lanes = detail::LoaderIsForLanes<Loader>;
-  using KVCacheIteratorType =
-      std::conditional_t<is_for_lanes,
-                         LaneIterator<Operand, Shape::BN, Shape::kv_num_heads, Shape::depth,
-                                      Shape::cache_depth, Shape::head_dim_offset>,
-                         KVCacheIterator<Operand, Shape::BN, Shape::kv_num_heads, Shape::depth,
-                                         Shape::cache_depth, Shape::head_dim_offset>>;
+  using KVCacheIteratorType = std::conditional_t<
+      is_for_lanes,
+      kv_buffer::LaneIterator<Operand, Shape::BN, Shape::kv_num_heads, Shape::depth,
+                              Shape::cache_depth, Shape::head_dim_offset>,
+      KVCacheIterator<Operand, Shape::BN, Shape::kv_num_heads, Shape::depth, Shape::cache_depth,
+                      Shape::head_dim_offset>>;
   using MMATileType = typename KVMmaOpType::MMATileType;
   /// Elements of staging that the caller provides.
   static constexpr int64_t smem_elements = int64_t{Shape::num_smem_stages} * Shape::smem_stage_size;
@@ -307,7 +307,7 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
 
   /// What of a tile lanes keep; the rows are the iterator's.
   struct LanePart {
-    LaneTile tile = {};
+    kv_buffer::LaneTile tile = {};
     int32_t first_column = 0;
     int32_t columns = 0;
   };
@@ -347,7 +347,7 @@ class KVBuffer : public KVBufferShape<Operand, Config> {
   }
 
   Loader loader_;
-  std::conditional_t<is_for_lanes, LanePart, KVSource<Shape>> source_ = {};
+  std::conditional_t<is_for_lanes, LanePart, kv_buffer::KVSource<Shape>> source_ = {};
   int32_t stage_ = 0;
   int32_t step_ = Loader::num_steps;
   int32_t strip_ = 0;                                  ///< the next load's

@@ -15,6 +15,16 @@
 #include "folio/tma/swizzle.h"
 #include "folio/tma/tensor_map.h"
 
+namespace folio::inline v1::tma {
+
+/// What becomes of the pieces of a tile that a copy is not asked for.
+enum class RestOfTile : uint8_t {
+  skip = 0,  ///< shared memory keeps what it has
+  zero = 1,  ///< zeros, by copies of what is out of bounds: all bytes of the tile arrive
+};
+
+}  // namespace folio::inline v1::tma
+
 namespace folio::inline v1 {
 
 namespace detail {
@@ -48,12 +58,6 @@ concept TileGeometry =
     pair_of_ctas_halves_the_tile<BN, PageSize, PairCta>;
 
 }  // namespace detail
-
-/// What becomes of the pieces of a tile that a copy is not asked for.
-enum class RestOfTile : uint8_t {
-  skip = 0,  ///< shared memory keeps what it has
-  zero = 1,  ///< zeros, by copies of what is out of bounds: all bytes of the tile arrive
-};
 
 /// The first row of each piece of a tile of BN keys. `rows` covers all of BN, also in a CTA of a
 /// pair (V needs them all). Pieces in unassigned pages have row num_kv_rows: out of bounds, zero
@@ -138,7 +142,7 @@ struct PagedRowIndices {
                                         int32_t depth_offset = 0, int pieces = num_k_pages) const {
     const auto row = [&](int i) { return static_cast<int32_t>(k_row(i)); };
     copy_pieces<D, Mode, Depth, SmemRows, k_page_rows, num_k_pages>(
-        t, map, to, barrier, {kv_head, depth_offset}, pieces, RestOfTile::skip, row);
+        t, map, to, barrier, {kv_head, depth_offset}, pieces, tma::RestOfTile::skip, row);
   }
   /// V of part `sub_tile` of the keys, which SubTiles parts share evenly: each CTA of a pair loads
   /// all keys. With RestOfTile::zero all pieces' bytes arrive, those from `pieces` on as zeros,
@@ -149,7 +153,7 @@ struct PagedRowIndices {
       Machine& t, const typename Machine::TileMap& map, uint32_t to, SharedMemBarrier barrier,
       int32_t kv_head, int32_t depth_offset = 0,
       int pieces = detail::num_sub(v_tile_rows<SubTiles>, PageSize),
-      RestOfTile rest = RestOfTile::skip, int sub_tile = 0) const {
+      tma::RestOfTile rest = tma::RestOfTile::skip, int sub_tile = 0) const {
     constexpr int tile_rows = v_tile_rows<SubTiles>;
     constexpr int count = detail::num_sub(tile_rows, PageSize);
     static_assert(BN % SubTiles == 0 && (num_pages % SubTiles == 0 || num_pages == 1),
@@ -180,7 +184,7 @@ struct PagedRowIndices {
             class RowOf>
   FOLIO_DEVICE_FUNCTION static void copy_pieces(Machine& t, const typename Machine::TileMap& map,
                                                 uint32_t to, SharedMemBarrier barrier,
-                                                Columns columns, int pieces, RestOfTile rest,
+                                                Columns columns, int pieces, tma::RestOfTile rest,
                                                 RowOf row_of) {
     constexpr int chunk = tma::swizzle_granularity(D, Mode);
     constexpr int chunks = (Depth + chunk - 1) / chunk;
@@ -191,7 +195,7 @@ struct PagedRowIndices {
     FOLIO_UNROLL
     for (int i = 0; i < Count; ++i) {
       const bool is_asked = i < pieces;
-      if (!is_asked && rest == RestOfTile::skip) continue;
+      if (!is_asked && rest == tma::RestOfTile::skip) continue;
       // All rows of a box that begins so far in front of row 0 are out of bounds.
       const int32_t row = is_asked ? row_of(i) : -Rows;
       FOLIO_UNROLL
@@ -303,4 +307,8 @@ struct ContiguousRows {
 };
 
 }  // namespace detail
+}  // namespace folio::inline v1
+
+namespace folio::inline v1 {  // flat names, for one release
+using tma::RestOfTile;
 }  // namespace folio::inline v1

@@ -51,7 +51,7 @@ constexpr int config_kv_num_heads() {
   if constexpr (requires { C::kv_num_heads; }) {
     return C::kv_num_heads;
   } else {
-    return dynamic;
+    return operand::dynamic;
   }
 }
 template <class C>

@@ -9,7 +9,7 @@
 #include "folio/core/element.h"
 #include "folio/core/host_device.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::kv_buffer {
 
 /// How a loader brings rows into a stage whose elements are not the stored ones, or not where they
 /// are stored.
@@ -41,4 +41,8 @@ struct ConvertRow {
   }
 };
 
+}  // namespace folio::inline v1::kv_buffer
+
+namespace folio::inline v1 {  // flat names, for one release
+using kv_buffer::ConvertRow;
 }  // namespace folio::inline v1

@@ -11,9 +11,7 @@
 #include "folio/attention/kv_buffer/shared_view.h"
 #include "folio/core/host_device.h"
 
-namespace folio::inline v1 {
-
-namespace detail {
+namespace folio::inline v1::detail {
 
 /// What lane loaders have in common: where staging is, and its elements.
 template <class Shape, class Machine>
@@ -22,7 +20,7 @@ class LaneStaging {
   using smem_type = typename Shape::smem_type;
   using machine_type = Machine;
   template <class L>
-  using View = SharedView<Machine, smem_type, L>;
+  using View = kv_buffer::SharedView<Machine, smem_type, L>;
   static constexpr bool is_for_lanes = true;
   /// Of a unit of 16 bytes; the swizzle moves units as a whole.
   static constexpr int unit = Shape::simd_width;
@@ -33,7 +31,7 @@ class LaneStaging {
                 "LaneStaging: stages what is stored");
   static_assert(Shape::bk_smem % unit == 0, "LaneStaging: a row of a block is whole units");
 
-  FOLIO_DEVICE_FUNCTION explicit LaneStaging(SharedPointer<Machine, smem_type> smem)
+  FOLIO_DEVICE_FUNCTION explicit LaneStaging(kv_buffer::SharedPointer<Machine, smem_type> smem)
       : memory(smem) {}
 
   /// Address of a staged element.
@@ -48,10 +46,12 @@ class LaneStaging {
   FOLIO_DEVICE_FUNCTION Machine& machine() const { return *memory.machine; }
 
  protected:
-  SharedPointer<Machine, smem_type> memory;
+  kv_buffer::SharedPointer<Machine, smem_type> memory;
 };
 
-}  // namespace detail
+}  // namespace folio::inline v1::detail
+
+namespace folio::inline v1::kv_buffer {
 
 /// A load step is 32 rows of a block: each lane resolves one row, then all copy units of 16 bytes,
 /// neighbours side by side. What is not aligned, or hangs over the end of a row, goes element by
@@ -118,4 +118,8 @@ class CpAsyncLoader : public detail::LaneStaging<Shape, Machine> {
   }
 };
 
+}  // namespace folio::inline v1::kv_buffer
+
+namespace folio::inline v1 {  // flat names, for one release
+using kv_buffer::CpAsyncLoader;
 }  // namespace folio::inline v1

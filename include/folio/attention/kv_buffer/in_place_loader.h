@@ -15,7 +15,7 @@
 #include "folio/attention/kv_buffer/source.h"
 #include "folio/core/host_device.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::kv_buffer {
 
 /// Where the rows to come are fetched to while others are computed on.
 enum class PrefetchTo : uint8_t { nowhere = 0, l1 = 1, l2 = 2, non_temporal = 3 };
@@ -105,4 +105,9 @@ class InPlaceLoader {
   bool is_in_place_[Shape::num_smem_stages][num_groups] = {};
 };
 
+}  // namespace folio::inline v1::kv_buffer
+
+namespace folio::inline v1 {  // flat names, for one release
+using kv_buffer::InPlaceLoader;
+using kv_buffer::PrefetchTo;
 }  // namespace folio::inline v1

@@ -15,9 +15,7 @@
 #include "folio/attention/operand/concept.h"
 #include "folio/core/host_device.h"
 
-namespace folio::inline v1 {
-
-namespace detail {
+namespace folio::inline v1::detail {
 
 template <class O>
 concept HasView = requires(const O& o) {
@@ -39,13 +37,15 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE int64_t head_size_of(const O& operand, int
   }
 }
 
-}  // namespace detail
+}  // namespace folio::inline v1::detail
+
+namespace folio::inline v1 {
 
 template <MHAOperand Operand, int tile_size, int kv_num_heads, int depth, int cache_depth = depth,
           int head_dim_offset = 0>
 class KVCacheIterator {
  public:
-  using Tile = KVCacheTile<tile_size>;
+  using Tile = kv_buffer::KVCacheTile<tile_size>;
   static constexpr int element_bytes = bit_width(Operand::dtype) / 8;
 
   /// Keys [0, end) of a sequence. Requires kv_head_idx < kv_num_heads unless that is `dynamic`.
@@ -74,14 +74,15 @@ class KVCacheIterator {
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void increment() { tile_start_row_ += tile_size; }
 
   /// Makes `keys`, as PageCursor::find left them, the next tile, of KV head `kv_head_idx`.
-  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void set_tile(const KeyTile& keys, int64_t kv_head_idx)
-    requires(detail::HasView<Operand> && tile_size == tile_keys)
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void set_tile(const kv_buffer::KeyTile& keys,
+                                                      int64_t kv_head_idx)
+    requires(detail::HasView<Operand> && tile_size == kv_buffer::tile_keys)
   {
     kv_head_idx_ = kv_head_idx;
     is_set_ = true;
     if (keys.seen == ~uint64_t{0} && keys.runs == 1) {
-      return tile_.set_whole(rows_of(keys.run[0]),
-                             PageCursor::scale_rows(operand_.view, keys.run[0], kv_head_idx));
+      return tile_.set_whole(rows_of(keys.run[0]), kv_buffer::PageCursor::scale_rows(
+                                                       operand_.view, keys.run[0], kv_head_idx));
     }
     tile_.clear(tile_size, operand_.view.scales.data != nullptr);
     add_keys(keys, 0);
@@ -99,20 +100,21 @@ class KVCacheIterator {
  private:
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void resolve(int32_t valid) {
     if constexpr (detail::HasView<Operand>) {
-      const PageCursor cursor(operand_.view, operand_.table, batch_idx_);
+      const kv_buffer::PageCursor cursor(operand_.view, operand_.table, batch_idx_);
       tile_.clear(valid, operand_.view.scales.data != nullptr);
-      for (int32_t base = 0; base < valid; base += tile_keys) {
+      for (int32_t base = 0; base < valid; base += kv_buffer::tile_keys) {
         const int32_t count = valid - base;
-        KeyTile keys;
+        kv_buffer::KeyTile keys;
         keys.first = tile_start_row_ + base;
-        keys.seen = count >= tile_keys ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
+        keys.seen = count >= kv_buffer::tile_keys ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
         cursor.find(keys);
         add_keys(keys, base);
       }
     } else {
       tile_.clear(valid, false);
       for (int32_t key = 0; key < valid;) {
-        const OperandRun run = operand_.run(batch_idx_, tile_start_row_ + key, kv_head_idx_);
+        const operand::OperandRun run =
+            operand_.run(batch_idx_, tile_start_row_ + key, kv_head_idx_);
         if (run.rows <= 0) return;
         // a set of rows is one uint64
         const int32_t end = (key / 64 + 1) * 64 < valid ? (key / 64 + 1) * 64 : valid;
@@ -125,18 +127,20 @@ class KVCacheIterator {
     }
   }
 
-  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE TileRows rows_of(const TileRun& run) const {
-    const TileRows rows = PageCursor::rows(operand_.view, run, kv_head_idx_);
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE kv_buffer::TileRows rows_of(
+      const kv_buffer::TileRun& run) const {
+    const kv_buffer::TileRows rows = kv_buffer::PageCursor::rows(operand_.view, run, kv_head_idx_);
     return {rows.data + head_dim_offset * element_bytes, rows.stride_bytes};
   }
   /// Runs of `keys`, whose key 0 is row `base` of the tile.
-  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void add_keys(const KeyTile& keys, int base) {
+  FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE void add_keys(const kv_buffer::KeyTile& keys, int base) {
     for (int r = 0; r < keys.runs; ++r) {
-      const TileRun& run = keys.run[r];
+      const kv_buffer::TileRun& run = keys.run[r];
       const int count =
           run.rows < tile_size - base - run.first ? run.rows : tile_size - base - run.first;
       tile_.add(base + run.first, count, rows_of(run),
-                PageCursor::scale_rows(operand_.view, run, kv_head_idx_), keys.seen >> run.first);
+                kv_buffer::PageCursor::scale_rows(operand_.view, run, kv_head_idx_),
+                keys.seen >> run.first);
     }
   }
 

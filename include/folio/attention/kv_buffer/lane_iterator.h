@@ -13,7 +13,7 @@
 #include "folio/attention/operand/concept.h"
 #include "folio/core/host_device.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::kv_buffer {
 
 /// `tile_size` consecutive keys from `first` on, in registers.
 struct LaneTile {
@@ -73,7 +73,7 @@ class LaneIterator {
   /// entry of a key that is there, no other.
   FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE const std::byte* row(const Tile& tile, int key) const {
     if (!tile.has(key)) return nullptr;
-    const OperandRun run = operand_.run(batch_idx_, tile.first + key, kv_head_idx_);
+    const operand::OperandRun run = operand_.run(batch_idx_, tile.first + key, kv_head_idx_);
     if (run.data == nullptr || run.rows <= 0) return nullptr;
     return run.data + head_dim_offset * element_bytes;
   }
@@ -101,14 +101,16 @@ class LaneIterator {
   Tile set_ = {};
 };
 
-namespace detail {
+}  // namespace folio::inline v1::kv_buffer
+
+namespace folio::inline v1::detail {
 
 /// What a loader for lanes reads: a tile, restricted to the columns of one stage. Made anew for
 /// each call, so that it may refer to the buffer's own iterator.
 template <class Iterator>
 struct LaneSource {
   const Iterator& rows;
-  LaneTile tile = {};
+  kv_buffer::LaneTile tile = {};
   int32_t first_column = 0;  ///< 0 in full stages, a strip's first in streamed ones
   /// columns [0, columns) are in memory, all others of the stage are to read as zero
   int32_t columns = 0;
@@ -120,5 +122,9 @@ struct LaneSource {
   }
 };
 
-}  // namespace detail
+}  // namespace folio::inline v1::detail
+
+namespace folio::inline v1 {  // flat names, for one release
+using kv_buffer::LaneIterator;
+using kv_buffer::LaneTile;
 }  // namespace folio::inline v1

@@ -20,7 +20,7 @@
 #include "folio/core/host_device.h"
 #include "folio/core/tensor_view.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::kv_buffer {
 
 /// An element of an MMA tile.
 struct MmaElement {
@@ -28,6 +28,10 @@ struct MmaElement {
   int32_t n = 0;
   bool operator==(const MmaElement&) const = default;
 };
+
+}  // namespace folio::inline v1::kv_buffer
+
+namespace folio::inline v1 {
 
 template <class Shape>
 class KVMmaOp {
@@ -50,7 +54,7 @@ class KVMmaOp {
                 "KVMmaOp: a column has whole lanes, or a lane has whole columns");
 
   /// What element `e` of lane `lane` is.
-  FOLIO_HOST_DEVICE static constexpr MmaElement element_of(int lane, int e) {
+  FOLIO_HOST_DEVICE static constexpr kv_buffer::MmaElement element_of(int lane, int e) {
     constexpr int columns_per_lane = Shape::warp_size >= MMA_N ? 1 : MMA_N / Shape::warp_size;
     const int n = lane % MMA_N * columns_per_lane + e / rows_per_lane;
     const int group = lane / MMA_N, i = e % rows_per_lane;
@@ -114,7 +118,7 @@ class KVMmaOp {
     for (int mma = 0; mma < Shape::num_mmas; ++mma) {
       for (int lane = 0; lane < Shape::warp_size; ++lane) {
         for (int e = 0; e < Shape::input_frag_size; ++e) {
-          const MmaElement at = element_of(lane, e);
+          const kv_buffer::MmaElement at = element_of(lane, e);
           const float b = to_float(tile<k_mma_tile_idx, bk_tile_idx>(lane)(mma, e));
           for (int row = 0; row < num_m * MMA_M; ++row) {
             float* tile_of_c = c + (int64_t{mma} * num_m + row / MMA_M) * (MMA_M * MMA_N);
@@ -139,7 +143,7 @@ class KVMmaOp {
       for (int k_mma = 0; k_mma < Shape::num_k_mmas2; ++k_mma) {
         for (int mma = 0; mma < Shape::num_mmas; ++mma) {
           for (int e = 0; e < Shape::input_frag_size; ++e, ++at) {
-            const MmaElement element = element_of(lane, e);
+            const kv_buffer::MmaElement element = element_of(lane, e);
             visit(*at, k_mma * MMA_K + element.k, mma * MMA_N + element.n);
           }
         }
@@ -150,4 +154,8 @@ class KVMmaOp {
   smem_type registers_[int64_t{Shape::warp_size} * registers_per_lane] = {};
 };
 
+}  // namespace folio::inline v1
+
+namespace folio::inline v1 {  // flat names, for one release
+using kv_buffer::MmaElement;
 }  // namespace folio::inline v1

@@ -15,7 +15,7 @@
 #include "folio/cache/paged_kv_view.h"
 #include "folio/core/host_device.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::kv_buffer {
 
 /// Keys of a tile: a set of them is one uint64.
 inline constexpr int tile_keys = 64;
@@ -44,7 +44,9 @@ struct TileRows {
   int64_t stride_bytes = 0;
 };
 
-namespace detail {
+}  // namespace folio::inline v1::kv_buffer
+
+namespace folio::inline v1::detail {
 
 /// Position of the lowest bit of a mask that is not 0.
 FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE int lowest_bit(uint64_t mask) {
@@ -55,7 +57,9 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE int lowest_bit(uint64_t mask) {
 #endif
 }
 
-}  // namespace detail
+}  // namespace folio::inline v1::detail
+
+namespace folio::inline v1::kv_buffer {
 
 class PageCursor {
  public:
@@ -185,4 +189,12 @@ class PageCursor {
   const uint32_t* row_;
 };
 
+}  // namespace folio::inline v1::kv_buffer
+
+namespace folio::inline v1 {  // flat names, for one release
+using kv_buffer::KeyTile;
+using kv_buffer::PageCursor;
+using kv_buffer::tile_keys;
+using kv_buffer::TileRows;
+using kv_buffer::TileRun;
 }  // namespace folio::inline v1

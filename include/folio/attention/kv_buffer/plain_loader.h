@@ -9,7 +9,7 @@
 #include "folio/attention/kv_buffer/source.h"
 #include "folio/core/host_device.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::kv_buffer {
 
 /// Stage: blocks of BN rows x bk_smem columns, swizzled. A load step is 32 rows of a block, what
 /// one warp moves at once.
@@ -50,4 +50,8 @@ class PlainLoader {
   smem_type* smem_;
 };
 
+}  // namespace folio::inline v1::kv_buffer
+
+namespace folio::inline v1 {  // flat names, for one release
+using kv_buffer::PlainLoader;
 }  // namespace folio::inline v1

@@ -13,13 +13,13 @@
 #include "folio/tma/swizzle.h"
 #include "folio/tma/tile_layout.h"
 
-namespace folio::inline v1 {
-
-namespace detail {
+namespace folio::inline v1::detail {
 
 constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-}  // namespace detail
+}  // namespace folio::inline v1::detail
+
+namespace folio::inline v1::kv_buffer {
 
 /// Which part of a stage one warp moves at once: `warp_tile_rows` rows of one block.
 struct LoadUnit {
@@ -27,6 +27,10 @@ struct LoadUnit {
   int32_t block = 0;      ///< columns [bk_smem * block, + bk_smem)
   bool operator==(const LoadUnit&) const = default;
 };
+
+}  // namespace folio::inline v1::kv_buffer
+
+namespace folio::inline v1 {
 
 template <class Operand, class Config>
 struct KVBufferShape {
@@ -118,7 +122,7 @@ struct KVBufferShape {
   /// warps.
   FOLIO_HOST_DEVICE static constexpr int unit_of(int warp, int t) { return warp + t * num_warps; }
   /// Where unit `u` < total_tiles lies: all blocks of 32 rows, then the next 32.
-  FOLIO_HOST_DEVICE static constexpr LoadUnit load_unit(int u) {
+  FOLIO_HOST_DEVICE static constexpr kv_buffer::LoadUnit load_unit(int u) {
     return {u / blocks_per_stage, u % blocks_per_stage};
   }
 
@@ -134,4 +138,8 @@ struct KVBufferShape {
   }
 };
 
+}  // namespace folio::inline v1
+
+namespace folio::inline v1 {  // flat names, for one release
+using kv_buffer::LoadUnit;
 }  // namespace folio::inline v1

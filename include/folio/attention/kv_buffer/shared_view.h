@@ -11,7 +11,7 @@
 #include "folio/core/host_device.h"
 #include "folio/core/tensor_view.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::kv_buffer {
 
 /// The address of a T in shared memory.
 template <class Machine, class T>
@@ -44,7 +44,9 @@ struct SharedView {
   }
 };
 
-namespace detail {
+}  // namespace folio::inline v1::kv_buffer
+
+namespace folio::inline v1::detail {
 
 /// What a copy of 16 bytes moves, as elements.
 template <class T>
@@ -53,5 +55,9 @@ struct alignas(16) SharedUnit {
   T lane[width] = {};
 };
 
-}  // namespace detail
+}  // namespace folio::inline v1::detail
+
+namespace folio::inline v1 {  // flat names, for one release
+using kv_buffer::SharedPointer;
+using kv_buffer::SharedView;
 }  // namespace folio::inline v1

@@ -13,9 +13,7 @@
 #include "folio/core/element.h"
 #include "folio/core/host_device.h"
 
-namespace folio::inline v1 {
-
-namespace detail {
+namespace folio::inline v1::detail {
 
 /// Operands whose scales are read element by element: quantised, and no view.
 template <class O> concept HasLoadedScales = !HasView<O> && O::scale_dtype != DType::invalid;
@@ -36,7 +34,9 @@ struct LoadedScales<Operand> {
   }
 };
 
-}  // namespace detail
+}  // namespace folio::inline v1::detail
+
+namespace folio::inline v1::kv_buffer {
 
 /// Column c of the stage is dim first_column + c of the rows' used dims. ISA-safe.
 template <class Shape>
@@ -81,4 +81,8 @@ struct KVSource {
   }
 };
 
+}  // namespace folio::inline v1::kv_buffer
+
+namespace folio::inline v1 {  // flat names, for one release
+using kv_buffer::KVSource;
 }  // namespace folio::inline v1

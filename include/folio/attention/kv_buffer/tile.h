@@ -12,7 +12,7 @@
 #include "folio/attention/kv_buffer/page_cursor.h"
 #include "folio/core/host_device.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::kv_buffer {
 
 /// `Rows` consecutive keys. Addresses are those of the first dim that is used; rows of one run have
 /// one stride, of either sign.
@@ -94,4 +94,8 @@ class KVCacheTile {
   bool is_first_[Rows];  ///< of a run: not one stride behind the row before it
 };
 
+}  // namespace folio::inline v1::kv_buffer
+
+namespace folio::inline v1 {  // flat names, for one release
+using kv_buffer::KVCacheTile;
 }  // namespace folio::inline v1

@@ -16,7 +16,7 @@
 #include "folio/core/host_device.h"
 #include "folio/core/tensor_view.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::kv_buffer {
 
 /// The places of the elements of a stage. ISA-safe.
 template <class Shape>
@@ -126,4 +126,10 @@ class StagedTiles {
   const smem_type* slot_[Shape::reg_num_k_tiles] = {};
 };
 
+}  // namespace folio::inline v1::kv_buffer
+
+namespace folio::inline v1 {  // flat names, for one release
+using kv_buffer::MmaTiles;
+using kv_buffer::StagedTiles;
+using kv_buffer::TileLoader;
 }  // namespace folio::inline v1

@@ -15,7 +15,7 @@
 #include "folio/tma/ragged_tile.h"
 #include "folio/tma/tile.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::kv_buffer {
 
 /// Staging, and what copies need besides: the SmemParentType of a buffer with a TmaLoader.
 /// `barriers`: one for each stage, made by init_barriers.
@@ -155,4 +155,9 @@ class TmaLoader : public detail::LaneStaging<Shape, Machine> {
   uint64_t seen_[Shape::num_smem_stages] = {};
 };
 
+}  // namespace folio::inline v1::kv_buffer
+
+namespace folio::inline v1 {  // flat names, for one release
+using kv_buffer::TmaLoader;
+using kv_buffer::TmaStaging;
 }  // namespace folio::inline v1

@@ -13,7 +13,7 @@
 #include "folio/core/dtype.h"
 #include "folio/core/host_device.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::kv_buffer {
 
 /// Register tiles of num_mmas MMA tiles side by side, by value.
 template <class Shape>
@@ -116,4 +116,9 @@ class WarpFragments {
   MMATileType registers_[Shape::reg_num_k_tiles][Shape::num_k_mmas2];
 };
 
+}  // namespace folio::inline v1::kv_buffer
+
+namespace folio::inline v1 {  // flat names, for one release
+using kv_buffer::WarpFragments;
+using kv_buffer::WarpTile;
 }  // namespace folio::inline v1

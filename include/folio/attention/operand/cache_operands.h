@@ -32,7 +32,8 @@ FOLIO_HOST_DEVICE constexpr int64_t rows_in_page(const Cache& cache, int64_t tok
 /// The run that begins with `token`; `at(token)` is the address of a key, null for an unassigned
 /// page. The stride is that to a neighbour in the page; a page of one key needs none.
 template <KVCacheT Cache, class At>
-FOLIO_HOST_DEVICE constexpr OperandRun run_in_page(const Cache& cache, int64_t token, At at) {
+FOLIO_HOST_DEVICE constexpr operand::OperandRun run_in_page(const Cache& cache, int64_t token,
+                                                            At at) {
   const auto byte_at = [&](int64_t key) {
     const void* address = at(key);
     return static_cast<const std::byte*>(address);
@@ -118,8 +119,8 @@ struct KVCacheMHAOperand
     return cache.template load_scale<Width>(batch_idx, head_idx, start_tok_idx, head_dim_idx);
   }
   /// The page walk.
-  FOLIO_HOST_DEVICE constexpr OperandRun run(int64_t batch_idx, int64_t token,
-                                             int64_t head_idx) const {
+  FOLIO_HOST_DEVICE constexpr operand::OperandRun run(int64_t batch_idx, int64_t token,
+                                                      int64_t head_idx) const {
     return detail::run_in_page(cache, token, [&](int64_t key) {
       return cache.template block_paged_ptr<1>(batch_idx, key, head_idx);
     });
@@ -201,8 +202,8 @@ struct KVCacheScalesMHAOperand {
     return {};
   }
   /// The page walk over scales.
-  FOLIO_HOST_DEVICE constexpr OperandRun run(int64_t batch_idx, int64_t token,
-                                             int64_t head_idx) const {
+  FOLIO_HOST_DEVICE constexpr operand::OperandRun run(int64_t batch_idx, int64_t token,
+                                                      int64_t head_idx) const {
     return detail::run_in_page(cache, token, [&](int64_t key) {
       return cache.scales_block_paged_ptr(batch_idx, key, head_idx);
     });

@@ -21,7 +21,7 @@
 #include "folio/core/vec.h"
 #include "folio/tma/ragged_tile.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::operand {
 
 /// The page size or the granularity of an operand that knows it at run time only.
 inline constexpr int dynamic = -1;
@@ -33,6 +33,10 @@ struct OperandRun {
   int64_t rows = 0;               ///< keys; >= 0
   int64_t slot_stride_bytes = 0;  ///< from one key to the next, either way; each run has its own
 };
+
+}  // namespace folio::inline v1::operand
+
+namespace folio::inline v1 {
 
 namespace detail {
 
@@ -65,7 +69,7 @@ concept MHAOperand = std::is_trivially_copyable_v<O> && std::same_as<typename O:
                        { O::get_type_name() } -> std::convertible_to<std::string_view>;
                      } &&
                      requires(const O o, int64_t i, uint32_t u) {
-                       { o.run(i, i, i) } -> std::same_as<OperandRun>;
+                       { o.run(i, i, i) } -> std::same_as<operand::OperandRun>;
                        { o.cache_length(i) } -> std::same_as<int64_t>;
                        { o.max_context_length() } -> std::same_as<uint32_t>;
                        { o.num_kv_rows() } -> std::same_as<int64_t>;
@@ -77,7 +81,7 @@ concept MHAOperand = std::is_trivially_copyable_v<O> && std::same_as<typename O:
                        { o.scales_raw_ptr() } -> std::same_as<const element_t<O::scale_dtype>*>;
                      } &&
                      (!O::quantization_enabled || detail::HasOperandScales<O>)&&(
-                         O::page_size == dynamic || detail::HasStaticPages<O>);
+                         O::page_size == operand::dynamic || detail::HasStaticPages<O>);
 
 namespace detail {
 
@@ -115,4 +119,9 @@ concept OperandHasTmaTiles = requires(const O o) {
 /// never.
 template <class O> concept TmaMHAOperand = MHAOperand<O> && detail::OperandHasTmaTiles<O>;
 
+}  // namespace folio::inline v1
+
+namespace folio::inline v1 {  // flat names, for one release
+using operand::dynamic;
+using operand::OperandRun;
 }  // namespace folio::inline v1

@@ -65,8 +65,8 @@ struct PackedOperand : ContiguousRows<Self>, OperandTmaTiles<Self, TmaSizes{D}> 
     return out;
   }
   /// Ends with the sequence.
-  FOLIO_HOST_DEVICE constexpr OperandRun run(int64_t batch_idx, int64_t token,
-                                             int64_t head_idx) const {
+  FOLIO_HOST_DEVICE constexpr operand::OperandRun run(int64_t batch_idx, int64_t token,
+                                                      int64_t head_idx) const {
     const int64_t rest = self().cache_length(batch_idx) - token;
     if (rest <= 0) return {};
     const void* data = self().place(self().tensor, batch_idx, token, head_idx, 0);

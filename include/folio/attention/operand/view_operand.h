@@ -28,9 +28,9 @@ struct ViewMHAOperand
                 "ViewMHAOperand: scale_dtype is no scale's type");
   using device_type = ViewMHAOperand;
   static constexpr DType dtype = D;
-  static constexpr int page_size = dynamic;
+  static constexpr int page_size = operand::dynamic;
   static constexpr bool quantization_enabled = ScaleDType != DType::invalid;
-  static constexpr int quantization_granularity = quantization_enabled ? dynamic : 1;
+  static constexpr int quantization_granularity = quantization_enabled ? operand::dynamic : 1;
   static constexpr DType scale_dtype = ScaleDType;
   using element_type = element_t<D>;
   using scale_type = element_t<ScaleDType>;
@@ -51,7 +51,8 @@ struct ViewMHAOperand
   static constexpr FOLIO_HOST_DEVICE const char* get_type_name() { return "ViewMHAOperand"; }
 
   /// The page walk. 0 <= token < 2^31 - 1. Reads the table entry of the token's page.
-  FOLIO_HOST_DEVICE OperandRun run(int64_t batch_idx, int64_t token, int64_t head_idx) const {
+  FOLIO_HOST_DEVICE operand::OperandRun run(int64_t batch_idx, int64_t token,
+                                            int64_t head_idx) const {
     const detail::PageRun found =
         detail::run_of(view, table.entries + table.row_start(batch_idx), token, INT32_MAX);
     if (found.data == nullptr) return {nullptr, found.rows, found.slot_stride_bytes};
