@@ -86,6 +86,10 @@ Status PageTableBuilder::set_row(int64_t row, std::span<const uint32_t> pages) n
   return {};
 }
 
+}  // namespace folio::inline v1
+
+namespace folio::inline v1::static_cache {
+
 Result<int64_t> cache_tables_bytes(int64_t batch, int64_t columns) noexcept {
   const Result<int64_t> table = PageTableBuilder::table_bytes(batch, columns);
   if (!table) return table.error();
@@ -161,4 +165,4 @@ Result<CacheTables> make_cache_tables(const Batch& batch, int32_t page_size, int
   return tables;
 }
 
-}  // namespace folio::inline v1
+}  // namespace folio::inline v1::static_cache

@@ -5,8 +5,8 @@
 usage: public_names.py ROOT [--write]     prints each difference; exit status 1 if there is one
 
 Text alone: comments and directives are dropped, and what is declared between `namespace folio::inline v1 {` and its end counts, but
-for what lies in an inner namespace (`detail`, `pool`, `tier`, `tma`, `emulator`) and second names by `using`. A name is listed under the
-first of the two headers that has it.
+for what lies in an inner namespace (`detail`, `pool`, `tier`, `kv_buffer`, `mask`, `names`, `operand`, `static_cache`, `tma`, `emulator`)
+and second names by `using`. A name is listed under the first of the two headers that has it.
 """
 import pathlib
 import re

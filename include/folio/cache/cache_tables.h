@@ -28,6 +28,10 @@ struct CacheTables {
   bool operator==(const CacheTables&) const = default;
 };
 
+}  // namespace folio::inline v1
+
+namespace folio::inline v1::static_cache {
+
 /// Bytes that make_cache_tables needs for `batch` sequences of at most `columns` pages. Errors: as
 /// PageTableBuilder::table_bytes.
 [[nodiscard]] FOLIO_EXPORT Result<int64_t> cache_tables_bytes(int64_t batch,
@@ -48,4 +52,9 @@ struct CacheTables {
                                                                  int64_t num_pages,
                                                                  MemorySpan memory) noexcept;
 
+}  // namespace folio::inline v1::static_cache
+
+namespace folio::inline v1 {  // flat names, for one release
+using static_cache::cache_tables_bytes;
+using static_cache::make_cache_tables;
 }  // namespace folio::inline v1

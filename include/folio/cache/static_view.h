@@ -19,7 +19,7 @@
 #include "folio/core/element.h"
 #include "folio/core/status.h"
 
-namespace folio::inline v1 {
+namespace folio::inline v1::static_cache {
 
 /// The plane behind a paged cache: token-major, packed rows; scales likewise where the cache has
 /// them.
@@ -70,7 +70,9 @@ FOLIO_HOST_DEVICE constexpr PagedKVView view_of(const ContinuousKVCache<D, P>& c
   return view;
 }
 
-namespace detail {
+}  // namespace folio::inline v1::static_cache
+
+namespace folio::inline v1::detail {
 
 /// The tables are members of the cache, as those of the seed's caches; a KVCacheT may hide them.
 template <class Cache>
@@ -81,7 +83,9 @@ concept cache_shows_its_tables = requires(const Cache& c) {
   { c.max_seq_length + c.max_cache_length } -> std::convertible_to<uint32_t>;
 };
 
-}  // namespace detail
+}  // namespace folio::inline v1::detail
+
+namespace folio::inline v1::static_cache {
 
 /// The page table of a static cache.
 template <KVCacheT Cache>
@@ -105,7 +109,9 @@ FOLIO_HOST_DEVICE constexpr CacheTables tables_of(const Cache& cache) noexcept {
   return tables;
 }
 
-namespace detail {
+}  // namespace folio::inline v1::static_cache
+
+namespace folio::inline v1::detail {
 
 template <class Cache>
 inline constexpr bool is_static_cache = false;
@@ -117,7 +123,9 @@ inline constexpr bool is_static_cache<ContinuousKVCache<D, P>> = true;
 /// Other caches are made by their own types.
 template <class Cache> concept cache_is_a_paged_or_continuous_kv_cache = is_static_cache<Cache>;
 
-}  // namespace detail
+}  // namespace folio::inline v1::detail
+
+namespace folio::inline v1::static_cache {
 
 /// `view` and `tables` as a PagedKVCache or a ContinuousKVCache.
 ///
@@ -159,4 +167,11 @@ template <KVCacheT Cache>
   return cache;
 }
 
+}  // namespace folio::inline v1::static_cache
+
+namespace folio::inline v1 {  // flat names, for one release
+using static_cache::cache_of;
+using static_cache::table_of;
+using static_cache::tables_of;
+using static_cache::view_of;
 }  // namespace folio::inline v1
