@@ -206,27 +206,27 @@ inline constexpr int num_activation_dtypes =
 
 /// A type as an argument.
 template <DType D>
-struct dtype_constant {
+struct DTypeConstant {
   static constexpr DType value = D;
 };
 
-/// f(dtype_constant<D>{}) for the type of a plane `dtype`, D: an element's, or a block format.
+/// f(DTypeConstant<D>{}) for the type of a plane `dtype`, D: an element's, or a block format.
 /// Requires is_plane_dtype(dtype) or is_block(dtype).
 template <class F>
 FOLIO_ALWAYS_INLINE constexpr decltype(auto) visit_plane(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::f32: return f(dtype_constant<DType::f32>{});
-    case DType::bf16: return f(dtype_constant<DType::bf16>{});
-    case DType::f16: return f(dtype_constant<DType::f16>{});
-    case DType::f8_e4m3: return f(dtype_constant<DType::f8_e4m3>{});
-    case DType::f8_e5m2: return f(dtype_constant<DType::f8_e5m2>{});
-    case DType::i8: return f(dtype_constant<DType::i8>{});
-    case DType::q8_0: return f(dtype_constant<DType::q8_0>{});
-    case DType::q4_0: return f(dtype_constant<DType::q4_0>{});
-    case DType::q4_1: return f(dtype_constant<DType::q4_1>{});
-    case DType::q5_0: return f(dtype_constant<DType::q5_0>{});
-    case DType::q5_1: return f(dtype_constant<DType::q5_1>{});
-    case DType::iq4_nl: return f(dtype_constant<DType::iq4_nl>{});
+    case DType::f32: return f(DTypeConstant<DType::f32>{});
+    case DType::bf16: return f(DTypeConstant<DType::bf16>{});
+    case DType::f16: return f(DTypeConstant<DType::f16>{});
+    case DType::f8_e4m3: return f(DTypeConstant<DType::f8_e4m3>{});
+    case DType::f8_e5m2: return f(DTypeConstant<DType::f8_e5m2>{});
+    case DType::i8: return f(DTypeConstant<DType::i8>{});
+    case DType::q8_0: return f(DTypeConstant<DType::q8_0>{});
+    case DType::q4_0: return f(DTypeConstant<DType::q4_0>{});
+    case DType::q4_1: return f(DTypeConstant<DType::q4_1>{});
+    case DType::q5_0: return f(DTypeConstant<DType::q5_0>{});
+    case DType::q5_1: return f(DTypeConstant<DType::q5_1>{});
+    case DType::iq4_nl: return f(DTypeConstant<DType::iq4_nl>{});
     case DType::invalid:
     case DType::f8_e8m0:
     case DType::f4_e2m1:
