@@ -60,7 +60,15 @@ Status replay_hybrid(ReplayOptions options, const HybridModel& model) {
   }
   const std::string figures =
       compares ? json_of(options, model, *runs) : json_of(options, model, first);
-  Status status = outputs.json.write(figures);
+  Status status;
+  if (options.verify) {
+    VerifySummary all;
+    for (const HybridPolicy& run : *runs) all.add(run.figures.groups.verify);
+    status = verdict(all);
+  }
+  status = joined(status, outputs.json.write(figures));
+  if (outputs.metrics.is_open())
+    status = joined(status, outputs.metrics.write(metrics_of(first.groups)));
   if (!outputs.page.is_open()) return status;
   return joined(status, outputs.page.write(compares ? page_of(options, model, *runs)
                                                     : page_of(options, model, first)));

@@ -12,12 +12,7 @@ constexpr int64_t state_element_bytes = 2;
 
 Result<int64_t> bytes_of(const LayerKind& kind, const GroupSizes& sizes) {
   if (kind.rule == GroupRule::state) return kind.state_elements * state_element_bytes * kind.layers;
-  const KVShape shape{.num_layers = kind.layers,
-                      .num_heads = kind.kv_heads,
-                      .head_size = kind.head_size,
-                      .page_size = sizes.page_size,
-                      .dtype = sizes.dtype,
-                      .scale_dtype = bit_width(sizes.dtype) == 8 ? DType::f32 : DType::invalid};
+  const KVShape shape = kv_shape_of(shape_of(kind), sizes.page_size, sizes.dtype);
   const auto values = page_bytes(shape);
   if (!values) return values.error();
   const auto scales = scale_page_bytes(shape);

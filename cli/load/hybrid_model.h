@@ -11,9 +11,11 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/attention/mask.h"
 #include "folio/core/dtype.h"
 #include "folio/core/status.h"
 #include "folio/pool/page_pool.h"
+#include "load/model.h"
 
 namespace folio::cli {
 
@@ -24,8 +26,10 @@ inline constexpr int32_t usual_checkpoint = 512, most_checkpoint = 1 << 20;
 struct LayerKind {
   GroupRule rule = GroupRule::full;
   int32_t layers = 0;
+  int32_t q_heads = 0;         ///< 0 of states
   int32_t kv_heads = 0;        ///< 0 of states
   int32_t head_size = 0;       ///< 0 of states
+  float scale = 0.0f;          ///< of the logits; 0: 1 / sqrt(head_size)
   int32_t span = 0;            ///< tokens of a window or a chunk
   int32_t state_elements = 0;  ///< of one layer's state; 16-bit, whatever the cache's dtype
 };
@@ -47,6 +51,10 @@ struct GroupSizes {
   int32_t checkpoint = 512;  ///< tokens of a page of states, a multiple of page_size
   DType dtype = DType::bf16;
 };
+
+/// Attention, of layers that are no states.
+ModelShape shape_of(const LayerKind& kind);
+Mask mask_of(const LayerKind& kind);
 
 /// Errors: those of page_bytes
 Result<std::vector<GroupOptions>> groups_of(const HybridModel& model, const GroupSizes& sizes);

@@ -80,7 +80,8 @@ void add_step_options(CLI::App& app, ReplayOptions& options) {
                "--compute none")
       ->disable_flag_override()
       ->group("Steps");
-  app.add_option("--compute", options.compute, "none: pages and tables only")
+  app.add_option("--compute", options.compute,
+                 "none: pages and tables only, as is usual where layers differ")
       ->transform(computes())
       ->default_str("attention")
       ->group("Steps");
@@ -148,8 +149,8 @@ Status resolve_sizes(ReplayOptions& options) {
 void add_hybrid_options(CLI::App& app, ReplayOptions& options) {
   options.compute = Compute::usual;
   app.add_option("--gib", options.gib,
-                 "Memory of the cache where layers differ; default: 64, or more where a request "
-                 "needs it")
+                 "Memory of the cache where layers differ; default: 64, with attention 4, or more "
+                 "where a request needs it")
       ->transform(number_from(1e-6, 1e9))
       ->group("Cache");
   add_checkpoint_option(app, options);
@@ -173,8 +174,8 @@ void add_model_options(CLI::App& app, ReplayOptions& options) {
   app.add_option("--model", options.model_name,
                  "llama-3-8b or deepseek-v3: sizes that are not given below; or " +
                      hybrid_model_names() +
-                     ", whose layers differ: pages and tables only, beside a pool whose layers "
-                     "all keep everything")
+                     ", whose layers differ: beside a pool whose layers all keep everything, "
+                     "and with attention where --compute or --verify asks for it")
       ->transform(word("llama-3-8b or deepseek-v3"))
       ->capture_default_str()
       ->group("Model");

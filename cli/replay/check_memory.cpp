@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <string>
+
 #include "replay/replay.h"
 
 namespace folio::cli {
@@ -15,11 +17,17 @@ Status check_memory(const PoolOptions& pool, double more) {
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   if (wanted <= present) return {};
   constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+  const std::string sizes =
+      fmt::format("{:.1f} GiB, this machine has {:.1f} GiB: give", wanted / gib, present / gib);
+  if (pool.arena_bytes == 0) {
+    return {Errc::invalid_argument,
+            fmt::format("{} pages, their tables and the step need {} fewer --pages, --layers, "
+                        "--max-batch or --step-tokens",
+                        pool.num_pages, sizes)};
+  }
   return {Errc::invalid_argument,
-          fmt::format("{} pages, their tables and the step need {:.1f} GiB, this machine has "
-                      "{:.1f} GiB: give fewer --pages, --layers, "
-                      "--max-batch or --step-tokens",
-                      pool.num_pages, wanted / gib, present / gib)};
+          fmt::format("{} {} bytes of pages need {} less, or a larger --page-size",
+                      more > 0.0 ? "the step and" : "the tables of", pool.arena_bytes, sizes)};
 }
 
 }  // namespace folio::cli

@@ -13,7 +13,8 @@ namespace folio::cli {
 namespace {
 
 constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
-constexpr int64_t usual_memory_bytes = int64_t{64} << 30;
+// Without attention the memory is that of a server; with it, this machine has to have it.
+constexpr int64_t usual_memory_bytes = int64_t{64} << 30, usual_computed_bytes = int64_t{4} << 30;
 
 Status bad(const std::string& reason) { return {Errc::invalid_argument, reason}; }
 
@@ -32,16 +33,13 @@ Status refuse_others(const ReplayOptions& options) {
       {sizes.head_size != 0, "--head-size"},
       {sizes.v_head_size != 0, "--v-head-size"},
       {sizes.is_mla, "--mla"},
-      {options.compute == Compute::attention, "--compute attention"},
-      {options.verify, "--verify"},
       {options.page_per_block, "--page-per-block"},
-      {!options.metrics.empty(), "--metrics"},
   };
   for (const auto& [is_given, option] : given) {
     if (!is_given) continue;
     return bad(
         fmt::format("{}: not with --model {}, whose layers differ: it has sizes of its own, "
-                    "and its pages and tables are replayed, by steps",
+                    "and is replayed by steps",
                     option, options.model_name));
   }
   return {};
@@ -69,7 +67,8 @@ Result<int64_t> memory_of(const ReplayOptions& options, int64_t uniform_bytes,
   }
   if (options.pages != 0) return options.pages * uniform_bytes;
   if (options.gib != 0.0) return static_cast<int64_t>(std::floor(options.gib * bytes_per_gib));
-  return std::max(usual_memory_bytes, longest_bytes);
+  return std::max(options.compute == Compute::attention ? usual_computed_bytes : usual_memory_bytes,
+                  longest_bytes);
 }
 
 }  // namespace
@@ -77,6 +76,12 @@ Result<int64_t> memory_of(const ReplayOptions& options, int64_t uniform_bytes,
 Status resolve_hybrid(ReplayOptions& options, const HybridModel& model) {
   if (Status s = refuse_others(options); !s.is_ok()) return s;
   if (Status s = check_partial(options); !s.is_ok()) return s;
+  if (options.policy == Policy::all && !options.metrics.empty())
+    return bad("--metrics: needs one policy, not --policy all");
+  if (options.verify && options.compute == Compute::none)
+    return bad("--verify: needs --compute attention");
+  if (options.compute == Compute::usual)
+    options.compute = options.verify ? Compute::attention : Compute::none;
   const auto checkpoint = checkpoint_of(options, model);
   if (!checkpoint) return checkpoint.error();
   options.checkpoint = *checkpoint;

@@ -2,8 +2,9 @@
 /// cli/replay/hybrid.h: `folio replay` of a model with groups: what each kind of layer keeps, what
 /// is saved, and what the memory finds beside a pool whose layers all keep everything.
 ///
-/// Pages and tables only. The same trace runs through two pools of equal memory, one after the
-/// other, with the same steps and the same rules of admission.
+/// Layers with attention are computed where this is asked for, those with states never. The same
+/// trace runs through two pools of equal memory, one after the other, with the same steps and the
+/// same rules of admission; nothing is computed over the second one.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "load/hybrid_model.h"
 #include "load/options.h"
 #include "load/trace.h"
+#include "replay/engine.h"
 #include "replay/hybrid_recorder.h"
 
 namespace folio::cli {
@@ -51,6 +53,12 @@ struct PoolRun {
   BytesInUse used = {};
   BytesInUse everything = {};  ///< if all layers kept all tokens that the leading group has
   double pool_seconds = 0.0;
+  // Where layers are computed.
+  std::string kernels;
+  LayerTotals layers = {};
+  VerifySummary verify = {};
+  PoolStats stats = {};
+  PoolHistograms histograms = {};            ///< where metrics are asked for
   std::unique_ptr<HybridRecorder> recorder;  ///< where one was asked for
 };
 
@@ -89,7 +97,8 @@ struct PoolTask {
   /// of the leading group's tokens, if all layers keep everything: bytes of so many tokens
   int64_t everything_bytes = 0;
   int32_t everything_tokens = 1;
-  bool records = false;  ///< for a page
+  bool records = false;                         ///< for a page
+  std::vector<LayerRunnerOptions> layers = {};  ///< that are computed, but for sizes of the pool
 };
 
 /// A trace through the pool of a model's groups and through the one whose layers all keep

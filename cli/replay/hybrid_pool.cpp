@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// cli/replay/hybrid_pool.cpp: a trace through one pool with groups, and what it uses meanwhile.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "replay/hybrid.h"
 #include "replay/replay.h"
@@ -13,7 +13,7 @@
 namespace folio::cli {
 namespace {
 
-Result<PagePool> make_pool(const ReplayOptions& options, const PoolTask& task) {
+PoolOptions pool_options_of(const ReplayOptions& options, const PoolTask& task) {
   PoolOptions pool;
   pool.page_size = task.page_size;
   pool.max_sequences = static_cast<uint32_t>(options.max_batch);
@@ -23,18 +23,8 @@ Result<PagePool> make_pool(const ReplayOptions& options, const PoolTask& task) {
   pool.groups = task.groups;
   pool.arena_bytes = task.memory_bytes;
   pool.min_partial_tokens = task.partial;
-  const auto bytes = PagePool::required_bytes(pool);
-  if (!bytes) return bytes.error();
-  const double present =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  if (static_cast<double>(*bytes) > present) {
-    constexpr double gib = 1024.0 * 1024.0 * 1024.0;
-    return Status(Errc::invalid_argument,
-                  fmt::format("the tables of {} bytes of pages need {:.1f} GiB, this machine has "
-                              "{:.1f} GiB: give less, or a larger --page-size",
-                              task.memory_bytes, static_cast<double>(*bytes) / gib, present / gib));
-  }
-  return PagePool::create(pool);
+  pool.histograms = !options.metrics.empty();
+  return pool;
 }
 
 /// Adds up what is used, step by step.
@@ -77,6 +67,8 @@ class Usage : public StepWatcher {
     run_.preemptions = scheduler.preemptions();
     run_.computed_tokens = times.computed_tokens;
     run_.pool_seconds = times.pool_seconds;
+    run_.stats = pool_.stats();
+    run_.histograms = pool_.histograms().value_or(PoolHistograms());
   }
 
  private:
@@ -110,16 +102,47 @@ class Usage : public StepWatcher {
   double used_ = 0.0, everything_ = 0.0;
 };
 
+/// What computes the task's layers, with its memory; null where it has none. Errors: those of
+/// Engine::create and check_memory; out_of_memory
+Result<std::unique_ptr<Engine>> engine_of(const ReplayOptions& options, const PoolTask& task,
+                                          const PoolOptions& pool_options, const PagePool& pool) {
+  if (task.layers.empty()) return std::unique_ptr<Engine>();
+  if (Status s = check_memory(pool_options, static_cast<double>(task.memory_bytes)); !s.is_ok())
+    return s;
+  const Executor executor = default_executor(options.threads);
+  EngineOptions wanted{task.layers, options.verify, options.verify_share, options.seed};
+  for (LayerRunnerOptions& layers : wanted.groups) {
+    layers.pages = pool.group(layers.group).value().num_pages;
+    layers.limits = {.batch = options.max_batch,
+                     .tokens = options.step_tokens,
+                     .context = static_cast<int32_t>(task.longest_tokens),
+                     .parallelism = executor.concurrency(executor.context)};
+  }
+  auto engine = Engine::create(wanted, executor);
+  if (!engine) return engine.error();
+  if (Status s = check_memory(pool_options, engine->required_bytes(task.longest_tokens));
+      !s.is_ok())
+    return s;
+  if (Status s = engine->allocate(); !s.is_ok()) return s;
+  return std::make_unique<Engine>(std::move(*engine));
+}
+
+Status of_option(const ReplayOptions& options, const Status& status) {
+  return {status.code(),
+          fmt::format("{}: {}", options.pages != 0 ? "--pages" : "--gib", status.message())};
+}
+
 }  // namespace
 
 Result<PoolRun> run_pool(const ReplayOptions& options, std::span<const TraceRequest> trace,
                          const PoolTask& task) {
-  auto pool = make_pool(options, task);
-  if (!pool) {
-    return Status(
-        pool.error().code(),
-        fmt::format("{}: {}", options.pages != 0 ? "--pages" : "--gib", pool.error().message()));
-  }
+  const PoolOptions pool_options = pool_options_of(options, task);
+  if (Status s = check_memory(pool_options, 0.0); !s.is_ok()) return of_option(options, s);
+  auto pool = PagePool::create(pool_options);
+  if (!pool) return of_option(options, pool.error());
+  const auto made = engine_of(options, task, pool_options, *pool);
+  if (!made) return of_option(options, made.error());
+  Engine* const engine = made->get();
   PoolRun run;
   if (task.records)
     run.recorder = std::make_unique<HybridRecorder>(trace, *pool, task.groups, task.memory_bytes);
@@ -128,10 +151,14 @@ Result<PoolRun> run_pool(const ReplayOptions& options, std::span<const TraceRequ
                       Reserve::step, task.checkpoint);
   StepTimes times;
   if (Status s =
-          run_steps(*pool, scheduler, nullptr, usage, std::ssize(trace), !options.quiet, times);
+          run_steps(*pool, scheduler, engine, usage, std::ssize(trace), !options.quiet, times);
       !s.is_ok())
     return s;
   usage.finish(scheduler, times);
+  if (engine == nullptr) return run;
+  run.kernels = engine->kernels();
+  run.layers = engine->totals();
+  run.verify = engine->verified();
   return run;
 }
 

@@ -23,6 +23,26 @@ HybridDemand demand_of(std::span<const TraceRequest> trace) {
   return demand;
 }
 
+/// The layers that are computed, group by group. They are numbered as the groups stand, those of
+/// states too.
+std::vector<LayerRunnerOptions> layers_of(const ReplayOptions& options, const HybridModel& model) {
+  std::vector<LayerRunnerOptions> layers;
+  int32_t first = 0;
+  for (uint32_t g = 0; g < model.kinds.size(); ++g) {
+    const LayerKind& kind = model.kinds[g];
+    if (kind.rule != GroupRule::state) {
+      const ModelShape shape = shape_of(kind);
+      layers.push_back({.model = shape,
+                        .shape = kv_shape_of(shape, options.page_size, options.kv_dtype),
+                        .mask = mask_of(kind),
+                        .group = g,
+                        .first_layer = first});
+    }
+    first += kind.layers;
+  }
+  return layers;
+}
+
 }  // namespace
 
 Result<HybridTasks> tasks_of(const ReplayOptions& options, const HybridModel& model,
@@ -49,6 +69,7 @@ Result<HybridTasks> tasks_of(const ReplayOptions& options, const HybridModel& mo
   if (options.checkpoint != 0) tasks.uniform.partial = 0;  // the state behind a page cannot be cut
   tasks.uniform.checkpoint = 0;
   tasks.uniform.records = false;
+  if (options.compute == Compute::attention) tasks.groups.layers = layers_of(options, model);
   return tasks;
 }
 

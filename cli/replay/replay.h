@@ -31,8 +31,8 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
 /// Of one policy, not of all.
 inline Eviction eviction_of(Policy policy) { return static_cast<Eviction>(policy); }
 
-/// Whether this machine's memory can hold the pool and `more` bytes. Errors: invalid_argument with
-/// both sizes; those of the pool's options
+/// Whether this machine's memory can hold the pool's tables and `more` bytes. Errors:
+/// invalid_argument with both sizes; those of the pool's options
 Status check_memory(const PoolOptions& pool, double more);
 
 }  // namespace folio::cli

@@ -165,7 +165,8 @@ ordered_json hybrid_charts(const PoolRun& run) {
   return ordered_json::array(
       {occupancy(run), saved(recorder), hit_rate(recorder), hit_positions(recorder.positions()),
        evictions(run),
-       step_times(recorder.steps(), "step", "The pool's part: nothing is computed. "),
+       step_times(recorder.steps(), "step",
+                  run.kernels.empty() ? "The pool's part: nothing is computed. " : ""),
        heat_map(run)});
 }
 

@@ -22,7 +22,7 @@ ordered_json facts_of(const ReplayOptions& options, const HybridModel& model,
     facts.push_back(ordered_json::array({name, text}));
   };
   add("model", model_line(options, model));
-  add("compute", "none: pages and tables only");
+  add("compute", f.groups.kernels.empty() ? "none: pages and tables only" : f.groups.kernels);
   add("order", order_of(options));
   add("cache", cache_of(options, f));
   return facts;

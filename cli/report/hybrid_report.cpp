@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "report/report.h"
+
 namespace folio::cli {
 
 using nlohmann::ordered_json;
@@ -196,6 +198,9 @@ std::string summary_of(const ReplayOptions& options, const HybridModel& model,
   if (options.partial != 0) text += line_of("in pages", partial_hits(f, options.checkpoint != 0));
   text += line_of("steps", steps_of(run));
   if (f.uniform) text += line_of("", "every layer keeping everything: " + steps_of(*f.uniform));
+  if (options.compute == Compute::attention)
+    text += line_of("attention", run.kernels + "; " + attention_line(run.layers));
+  if (options.verify) text += line_of("verified", verified_line(run.verify));
   return text;
 }
 
@@ -218,6 +223,19 @@ ordered_json json_head(const ReplayOptions& options, const HybridModel& model,
 }
 
 namespace {
+
+/// Of layers that were computed.
+void add_computed(const PoolRun& run, ordered_json& j) {
+  if (run.kernels.empty()) return;
+  j["kernel"] = run.kernels;
+  j["attention_seconds"] = run.layers.attend_seconds;
+  j["append_seconds"] = run.layers.append_seconds;
+  j["verify_seconds"] = run.verify.seconds;
+  j["verified_outputs"] = run.verify.outputs;
+  j["mismatches"] = run.verify.mismatches;
+  j["max_relative_rms"] = run.verify.max_relative_rms;
+  j["max_share_of_bound"] = run.verify.max_share_of_bound;
+}
 
 /// What is saved, and the pool whose layers all keep everything.
 void add_saved(const HybridFigures& f, ordered_json& j) {
@@ -247,6 +265,7 @@ std::string json_of(const ReplayOptions& options, const HybridModel& model,
   j["memory_bytes"] = f.memory_bytes;
   j.update(json_of(f.groups, f.demand));
   add_saved(f, j);
+  add_computed(f.groups, j);
   return dump(j);
 }
 
@@ -263,6 +282,7 @@ std::string json_of(const ReplayOptions& options, const HybridModel& model,
     row.update(json_of(run.figures.groups, first.demand));
     row["evicted_bytes"] = evicted_bytes(run.figures.groups);
     add_saved(run.figures, row);
+    add_computed(run.figures.groups, row);
     j["policies"].push_back(std::move(row));
   }
   return dump(j);

@@ -13,6 +13,8 @@
 #include <map>
 #include <vector>
 
+#include "report/hybrid_report.h"
+
 namespace folio::cli {
 namespace {
 
@@ -39,13 +41,7 @@ void add_histogram(prometheus::Registry& to, const char* name, const char* help,
       counts, static_cast<double>(from.sum));
 }
 
-}  // namespace
-
-Status can_write_metrics() { return {}; }
-
-std::string metrics_of(const ReplayFigures& figures) {
-  prometheus::Registry registry;
-  const PoolStats& s = figures.pool;
+void add_pool(prometheus::Registry& registry, const PoolStats& s, const PoolHistograms& h) {
   add(registry, "folio_lookup_pages_total", "Full pages that prompts looked for", s.lookup_pages);
   add(registry, "folio_hit_pages_total", "Full pages that prompts found", s.hit_pages);
   constexpr auto hits = "folio_hit_tokens_total";
@@ -62,14 +58,45 @@ std::string metrics_of(const ReplayFigures& figures) {
   add_gauge(registry, "folio_peak_used_pages", "Most pages in use at once", s.peak_used_pages);
   add_gauge(registry, "folio_sequences", "Sequences alive", s.sequences);
   add_gauge(registry, "folio_unfinished_steps", "Steps in flight", s.unfinished_steps);
-  const PoolHistograms& h = figures.histograms;
   add_histogram(registry, "folio_evicted_lifetime_pages",
                 "Age of evicted pages since they were filled, in pages taken", h.lifetime);
   add_histogram(registry, "folio_evicted_idle_pages",
                 "Age of evicted pages since their last use, in pages taken", h.idle);
   add_histogram(registry, "folio_reuse_pages", "Time between two uses of a page, in pages taken",
                 h.reuse);
+}
+
+void add_group(prometheus::Registry& registry, const GroupUse& group) {
+  const std::map<std::string, std::string> labels = {{"group", title_of(group.options)}};
+  add(registry, "folio_group_evicted_pages_total", "Cached pages of a group taken for new content",
+      group.evicted_pages, labels);
+  add(registry, "folio_group_given_back_pages_total",
+      "Pages of a group that running sequences left behind", group.given_back, labels);
+  add_gauge(registry, "folio_group_cached_pages", "Cached pages of a group", group.cached_pages,
+            labels);
+  add_gauge(registry, "folio_group_peak_used_pages", "Most pages of a group in use at once",
+            group.peak_pages, labels);
+}
+
+std::string text_of(const prometheus::Registry& registry) {
   return prometheus::TextSerializer().Serialize(registry.Collect());
+}
+
+}  // namespace
+
+Status can_write_metrics() { return {}; }
+
+std::string metrics_of(const ReplayFigures& figures) {
+  prometheus::Registry registry;
+  add_pool(registry, figures.pool, figures.histograms);
+  return text_of(registry);
+}
+
+std::string metrics_of(const PoolRun& run) {
+  prometheus::Registry registry;
+  add_pool(registry, run.stats, run.histograms);
+  for (const GroupUse& group : run.groups) add_group(registry, group);
+  return text_of(registry);
 }
 
 }  // namespace folio::cli

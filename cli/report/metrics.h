@@ -6,6 +6,7 @@
 
 #include "folio/core/status.h"
 #include "replay/figures.h"
+#include "replay/hybrid.h"
 
 namespace folio::cli {
 
@@ -15,5 +16,7 @@ Status can_write_metrics();
 /// Counters, gauges and histograms in Prometheus's text exposition format. Ages are in pages taken.
 /// Needs `can_write_metrics`.
 std::string metrics_of(const ReplayFigures& figures);
+/// With the pages of each group, by its rule.
+std::string metrics_of(const PoolRun& run);
 
 }  // namespace folio::cli

@@ -10,5 +10,6 @@ Status can_write_metrics() {
 }
 
 std::string metrics_of(const ReplayFigures&) { return {}; }
+std::string metrics_of(const PoolRun&) { return {}; }
 
 }  // namespace folio::cli

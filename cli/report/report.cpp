@@ -24,8 +24,14 @@ struct Derived {
   double p50 = 0.0, p99 = 0.0;  // seconds
   double engine_seconds = 0.0;  // the sum of all steps
   double tokens_per_second = 0.0;
-  double gbytes_per_second = 0.0, gflops_per_second = 0.0;
 };
+
+double gbytes_per_second(const LayerTotals& layers) {
+  return ratio(layers.attended_bytes * 1e-9, layers.attend_seconds);
+}
+double gflops_per_second(const LayerTotals& layers) {
+  return ratio(layers.attended_flops * 1e-9, layers.attend_seconds);
+}
 
 Derived derive(const ReplayFigures& figures) {
   Derived d;
@@ -33,8 +39,6 @@ Derived derive(const ReplayFigures& figures) {
   d.p99 = quantile(figures.step_seconds, 0.99);
   for (const double seconds : figures.step_seconds) d.engine_seconds += seconds;
   d.tokens_per_second = ratio(static_cast<double>(figures.computed_tokens), d.engine_seconds);
-  d.gbytes_per_second = ratio(figures.layers.attended_bytes * 1e-9, figures.layers.attend_seconds);
-  d.gflops_per_second = ratio(figures.layers.attended_flops * 1e-9, figures.layers.attend_seconds);
   return d;
 }
 
@@ -56,6 +60,18 @@ double quantile(std::vector<double> values, double share) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(rank),
                    values.end());
   return values[rank];
+}
+
+std::string attention_line(const LayerTotals& layers) {
+  return fmt::format("{:.1f} GB/s of keys and values, {:.1f} GFLOP/s", gbytes_per_second(layers),
+                     gflops_per_second(layers));
+}
+
+std::string verified_line(const VerifySummary& verify) {
+  return fmt::format(
+      "{} outputs, {} beyond the bound; largest relative rms {:.2e}, {:.0f} % of the bound",
+      verify.outputs, verify.mismatches, verify.max_relative_rms,
+      100.0 * verify.max_share_of_bound);
 }
 
 std::string summary_of(const ReplayOptions& options, const ReplayFigures& f) {
@@ -88,15 +104,10 @@ std::string summary_of(const ReplayOptions& options, const ReplayFigures& f) {
                    f.layers.attend_seconds, f.layers.append_seconds, f.pool_seconds,
                    f.layers.plan_seconds, f.layers.generate_seconds, f.verify.seconds, f.seconds));
   if (options.compute == Compute::attention) {
-    line("attention", fmt::format("{:.1f} GB/s of keys and values, {:.1f} GFLOP/s",
-                                  d.gbytes_per_second, d.gflops_per_second));
+    line("attention", attention_line(f.layers));
   }
   if (options.verify) {
-    line("verified",
-         fmt::format(
-             "{} outputs, {} beyond the bound; largest relative rms {:.2e}, {:.0f} % of the bound",
-             f.verify.outputs, f.verify.mismatches, f.verify.max_relative_rms,
-             100.0 * f.verify.max_share_of_bound));
+    line("verified", verified_line(f.verify));
   }
   return text;
 }
@@ -137,8 +148,8 @@ std::string json_of(const ReplayOptions& options, const ReplayFigures& f) {
   j["generate_seconds"] = f.layers.generate_seconds;
   j["verify_seconds"] = f.verify.seconds;
   j["tokens_per_second"] = d.tokens_per_second;
-  j["attention_gbytes_per_second"] = d.gbytes_per_second;
-  j["attention_gflops_per_second"] = d.gflops_per_second;
+  j["attention_gbytes_per_second"] = gbytes_per_second(f.layers);
+  j["attention_gflops_per_second"] = gflops_per_second(f.layers);
   j["verified_outputs"] = f.verify.outputs;
   j["mismatches"] = f.verify.mismatches;
   j["max_relative_rms"] = f.verify.max_relative_rms;

@@ -52,6 +52,21 @@ class Metrics(unittest.TestCase):
             self.assertEqual(buckets, sorted(buckets))
             self.assertEqual(buckets[-1], figures[count])
 
+    @unittest.skipIf(families_of is None, "no python3-prometheus-client")
+    def test_groups_have_figures_of_their_own(self):
+        outcome = self.replay("--limit", 60, "--model", "gemma-3-27b", "--gib", 40)
+        if "has no prometheus-cpp" in outcome.err:
+            self.skipTest(outcome.err)
+        self.assertEqual(outcome.code, 0, outcome.err)
+        with open(self.path, encoding="utf-8") as file:
+            families = {family.name: family for family in families_of(file.read())}
+        for family, count in (("folio_group_evicted_pages", "evicted_pages"), ("folio_group_given_back_pages", "given_back_pages"),
+                              ("folio_group_cached_pages", "cached_pages"), ("folio_group_peak_used_pages", "peak_pages")):
+            values = {s.labels["group"]: s.value for s in families[family].samples}
+            full, window = outcome.figures["groups"]
+            self.assertEqual(values, {"full": full[count], "window 1024": window[count]}, family)
+        self.assertGreater(outcome.figures["groups"][1]["evicted_pages"], 0)
+
     def test_files_that_cannot_be_written_are_refused(self):
         for path, options in ((os.path.join(self.folder.name, "none", "x"), BLOCKS), (self.path, (*BLOCKS, "--policy", "all"))):
             self.path = path

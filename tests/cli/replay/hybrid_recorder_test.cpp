@@ -35,6 +35,7 @@ ReplayOptions options_of(const std::string& model) {
   ReplayOptions options;
   options.model_name = model;
   options.quiet = true;
+  options.compute = Compute::none;
   options.report = "page.html";  // asks for a recorder
   options.checkpoint = find_hybrid_model(model)->kinds.back().rule == GroupRule::state ? 512 : 0;
   return options;
