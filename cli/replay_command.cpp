@@ -53,7 +53,7 @@ Status replay_hybrid(ReplayOptions options, const HybridModel& model) {
   if (!tasks) return tasks.error();
   const auto runs = run_policies(options, *tasks, *trace);
   if (!runs) return runs.error();
-  const bool compares = options.policy == Policy::all;
+  const bool compares = options.policy.all;
   const HybridFigures& first = runs->front().figures;
   if (!options.quiet) {
     show(compares ? summary_of(options, model, *runs) : summary_of(options, model, first));
@@ -85,7 +85,7 @@ Status replay(ReplayOptions options) {
   if (!trace) return trace.error();
   Outputs outputs;
   if (Status s = outputs.open(options); !s.is_ok()) return s;
-  if (options.policy == Policy::all) return compare(options, *trace, outputs);
+  if (options.policy.all) return compare(options, *trace, outputs);
 
   std::unique_ptr<Recorder> recorder;
   std::unique_ptr<Recorder>* const wanted = outputs.page.is_open() ? &recorder : nullptr;

@@ -122,7 +122,7 @@ Status check_sizes(const CapacityOptions& options) {
   const ReplayOptions& replay = options.replay;
   if (!options.pages.empty() && !options.gib.empty())
     return bad("--gib: not with --pages, which says the same in blocks");
-  if (replay.policy == Policy::all) return bad("--policy: got 'all', expected one policy");
+  if (replay.policy.all) return bad("--policy: got 'all', expected one policy");
   if (Status s = check_rising("--pages", options.pages); !s.is_ok()) return s;
   return check_rising("--gib", options.gib);
 }
@@ -155,7 +155,7 @@ Result<CapacityPlan> make_capacity_plan(const CapacityOptions& options,
   const LruCurve lru(blocks);
   plan.distinct = blocks.distinct;
   plan.most_hit_tokens = lru.at(blocks.distinct).hit_tokens;
-  plan.is_exact = replay.policy == Policy::lru;
+  plan.is_exact = replay.policy.eviction == Eviction::lru;
   for (const int64_t size : *sizes) {
     CapacityRow row{.blocks = size, .optimum = offline_optimum(blocks.trace, size)};
     const auto counts =

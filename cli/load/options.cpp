@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,10 +40,14 @@ CLI::Validator computes() {
                  {"none", static_cast<int64_t>(Compute::none)}});
 }
 
+// Behind the numbers of the pool's policies.
+constexpr int64_t all_policies = std::size(pool::eviction_names);
+
 CLI::Validator policies() {
   std::vector<std::pair<std::string, int64_t>> names;
-  for (const Policy policy : {Policy::lru, Policy::s3_fifo, Policy::lfu, Policy::cost, Policy::all})
-    names.emplace_back(name(policy), static_cast<int64_t>(policy));
+  for (const Eviction eviction : evictions_of({.all = true}))
+    names.emplace_back(name(eviction), static_cast<int64_t>(eviction));
+  names.emplace_back(name(PolicyChoice{.all = true}), all_policies);
   return one_of(std::move(names));
 }
 
@@ -158,15 +164,20 @@ void add_hybrid_options(CLI::App& app, ReplayOptions& options) {
 
 }  // namespace
 
-std::string name(Policy policy) {
-  switch (policy) {
-    case Policy::lru: return "lru";
-    case Policy::s3_fifo: return "s3-fifo";
-    case Policy::lfu: return "lfu";
-    case Policy::cost: return "cost";
-    case Policy::all: return "all";
-  }
-  return {};
+std::string name(Eviction eviction) {
+  std::string word(pool::eviction_names[static_cast<size_t>(eviction)]);
+  std::replace(word.begin(), word.end(), '_', '-');
+  return word;
+}
+
+std::string name(const PolicyChoice& choice) { return choice.all ? "all" : name(choice.eviction); }
+
+std::vector<Eviction> evictions_of(const PolicyChoice& choice) {
+  if (!choice.all) return {choice.eviction};
+  std::vector<Eviction> all;
+  for (size_t number = 0; number < std::size(pool::eviction_names); ++number)
+    all.push_back(static_cast<Eviction>(number));
+  return all;
 }
 
 void add_model_options(CLI::App& app, ReplayOptions& options) {
@@ -210,9 +221,15 @@ void add_page_options(CLI::App& app, ReplayOptions& options) {
       ->transform(kv_dtypes())
       ->default_str(name(options.kv_dtype))
       ->group("Cache");
-  app.add_option("--policy", options.policy,
-                 "Which cached page is evicted first; all: each in turn, where layers differ, or "
-                 "with --page-per-block, and then the offline optimum, too")
+  const auto choose = [&options](int64_t number) {
+    options.policy.all = number == all_policies;
+    if (!options.policy.all) options.policy.eviction = static_cast<Eviction>(number);
+  };
+  app.add_option_function<int64_t>(
+         "--policy", choose,
+         "Which cached page is evicted first; all: each in turn, where layers differ, or "
+         "with --page-per-block, and then the offline optimum, too")
+      ->type_name("ENUM")
       ->transform(policies())
       ->default_str(name(options.policy))
       ->group("Cache");
@@ -261,9 +278,9 @@ Status check_partial(const ReplayOptions& options) {
 
 Status resolve(ReplayOptions& options) {
   if (Status s = resolve_tiers(options); !s.is_ok()) return s;
-  if (options.policy == Policy::all && !options.metrics.empty())
+  if (options.policy.all && !options.metrics.empty())
     return disagree("--metrics: needs one policy, not --policy all");
-  if (options.policy == Policy::all && !options.page_per_block)
+  if (options.policy.all && !options.page_per_block)
     return disagree("--policy all: needs --page-per-block");
   if (options.partial > 0 && options.page_per_block)
     return disagree("--partial: not with --page-per-block, whose pages have one token");

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "folio/core/dtype.h"
 #include "folio/core/status.h"
+#include "folio/pool/page_pool.h"
 #include "load/model.h"
 #include "load/tier_options.h"
 
@@ -22,13 +24,17 @@ enum class Compute : uint8_t {
   usual = 2,      ///< not said: attention, where the replay has it
 };
 
-/// Eviction, or the comparison of all.
-enum class Policy : uint8_t { lru = 0, s3_fifo = 1, lfu = 2, cost = 3, all = 4 };
-/// All that `all` compares, as they are shown.
-inline constexpr Policy each_policy[] = {Policy::lru, Policy::s3_fifo, Policy::lfu, Policy::cost};
+/// One of the pool's policies, or all of them, one replay after the other.
+struct PolicyChoice {
+  Eviction eviction = Eviction::lru;  ///< where it is one
+  bool all = false;
+};
 
 /// As on the command line.
-std::string name(Policy policy);
+std::string name(Eviction eviction);
+std::string name(const PolicyChoice& choice);
+/// What is chosen, as it is shown.
+std::vector<Eviction> evictions_of(const PolicyChoice& choice);
 
 struct ReplayOptions {
   std::string trace;
@@ -43,7 +49,7 @@ struct ReplayOptions {
   int32_t checkpoint = 0;  ///< tokens of a page of states; 0: not given
   int32_t page_size = 16;
   DType kv_dtype = DType::bf16;
-  Policy policy = Policy::lru;
+  PolicyChoice policy = {};
   int32_t partial = 0;  ///< PoolOptions::min_partial_tokens
 
   int32_t max_batch = 16;     ///< sequences in a step

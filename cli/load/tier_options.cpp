@@ -65,7 +65,7 @@ Status check_others(const ReplayOptions& options, const char* tier) {
     return refuse("--compute attention", "payloads stand for pages, and nothing can attend them");
   if (options.verify)
     return refuse("--verify", "nothing is computed; pages that are found are compared anyway");
-  if (options.policy == Policy::all)
+  if (options.policy.all)
     return refuse("--policy all", "tiers would go on from one policy to the next");
   if (options.partial != 0)
     return refuse("--partial", "tiers have whole pages, and nothing is loaded behind a copy");

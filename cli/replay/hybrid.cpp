@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <utility>
 
 namespace folio::cli {
@@ -76,7 +75,7 @@ Result<int64_t> memory_of(const ReplayOptions& options, int64_t uniform_bytes,
 Status resolve_hybrid(ReplayOptions& options, const HybridModel& model) {
   if (Status s = refuse_others(options); !s.is_ok()) return s;
   if (Status s = check_partial(options); !s.is_ok()) return s;
-  if (options.policy == Policy::all && !options.metrics.empty())
+  if (options.policy.all && !options.metrics.empty())
     return bad("--metrics: needs one policy, not --policy all");
   if (options.verify && options.compute == Compute::none)
     return bad("--verify: needs --compute attention");
@@ -94,15 +93,12 @@ Result<HybridPolicies> run_policies(ReplayOptions options, const HybridTasks& ta
   const auto memory =
       memory_of(options, tasks.uniform.groups.front().page_bytes, tasks.demand.longest_bytes);
   if (!memory) return memory.error();
-  std::vector<Policy> policies = {options.policy};
-  if (options.policy == Policy::all)
-    policies.assign(std::begin(each_policy), std::end(each_policy));
   HybridPolicies runs;
-  for (const Policy policy : policies) {
-    options.policy = policy;
+  for (const Eviction eviction : evictions_of(options.policy)) {
+    options.policy = {eviction};
     auto figures = run_both(options, trace, tasks, *memory);
     if (!figures) return figures.error();
-    runs.push_back({policy, std::move(*figures)});
+    runs.push_back({eviction, std::move(*figures)});
   }
   return runs;
 }

@@ -81,7 +81,7 @@ struct HybridFigures {
 
 /// The model under one policy.
 struct HybridPolicy {
-  Policy policy = Policy::lru;
+  Eviction policy = Eviction::lru;
   HybridFigures figures;
 };
 using HybridPolicies = std::vector<HybridPolicy>;  ///< of one trace, model and memory

@@ -19,7 +19,7 @@ PoolOptions pool_options_of(const ReplayOptions& options, const PoolTask& task) 
   pool.max_sequences = static_cast<uint32_t>(options.max_batch);
   pool.max_pages_per_sequence =
       static_cast<uint32_t>((task.longest_tokens + task.page_size - 1) / task.page_size);
-  pool.eviction = eviction_of(options.policy);
+  pool.eviction = options.policy.eviction;
   pool.groups = task.groups;
   pool.arena_bytes = task.memory_bytes;
   pool.min_partial_tokens = task.partial;

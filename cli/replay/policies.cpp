@@ -10,8 +10,8 @@ namespace folio::cli {
 
 Result<Comparison> compare_policies(ReplayOptions options, std::span<const TraceRequest> trace) {
   Comparison comparison;
-  for (const Policy policy : each_policy) {
-    options.policy = policy;
+  for (const Eviction eviction : evictions_of(options.policy)) {
+    options.policy = {eviction};
     std::unique_ptr<Recorder> recorder;
     const auto figures =
         replay_blocks(options, trace, options.report.empty() ? nullptr : &recorder);
@@ -21,7 +21,7 @@ Result<Comparison> compare_policies(ReplayOptions options, std::span<const Trace
     comparison.prompt_work = figures->prompt_work;
     comparison.pages = figures->pages;
     const PoolStats& pool = figures->pool;
-    comparison.policies.push_back({name(policy),
+    comparison.policies.push_back({name(eviction),
                                    {pool.lookup_pages, pool.hit_pages, pool.hit_tokens,
                                     pool.evicted_pages, figures->saved_work},
                                    figures->pool_seconds,

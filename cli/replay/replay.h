@@ -28,9 +28,6 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
                                     std::span<const TraceRequest> trace,
                                     std::unique_ptr<Recorder>* recorder = nullptr);
 
-/// Of one policy, not of all.
-inline Eviction eviction_of(Policy policy) { return static_cast<Eviction>(policy); }
-
 /// Whether this machine's memory can hold the pool's tables and `more` bytes. Errors:
 /// invalid_argument with both sizes; those of the pool's options
 Status check_memory(const PoolOptions& pool, double more);

@@ -116,7 +116,7 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
   pool_options.page_size = 1;
   pool_options.max_sequences = 1;
   pool_options.max_pages_per_sequence = static_cast<uint32_t>(longest->hash_ids.size());
-  pool_options.eviction = eviction_of(options.policy);
+  pool_options.eviction = options.policy.eviction;
   pool_options.histograms = !options.metrics.empty();
   std::optional<PagePool> pool;  // outlives what is below
   const auto below = tiers_of(options, longest->tokens_per_block,

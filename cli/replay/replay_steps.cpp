@@ -65,7 +65,7 @@ Result<PoolOptions> pool_options_of(const ReplayOptions& options, const Demand& 
   pool.page_size = options.page_size;
   pool.max_sequences = static_cast<uint32_t>(options.max_batch);
   pool.max_pages_per_sequence = static_cast<uint32_t>(demand.longest_pages);
-  pool.eviction = eviction_of(options.policy);
+  pool.eviction = options.policy.eviction;
   pool.histograms = !options.metrics.empty();
   pool.min_partial_tokens = options.partial;
   return pool;

@@ -78,13 +78,12 @@ std::string cache_of(const ReplayOptions& options, const HybridFigures& f) {
 
 std::string summary_head(const ReplayOptions& options, const HybridModel& model,
                          const HybridFigures& f) {
-  const bool is_one_policy = options.policy != Policy::all;
   return line_of("replay",
                  fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
                              f.demand.requests, f.demand.prompt_tokens, f.demand.output_tokens)) +
          line_of("model", model_line(options, model)) +
          line_of("cache", cache_of(options, f) +
-                              (is_one_policy ? ", eviction by " + name(options.policy) : ""));
+                              (options.policy.all ? "" : ", eviction by " + name(options.policy)));
 }
 
 namespace {

@@ -99,8 +99,8 @@ TEST_P(HybridRecorders, every_count_is_in_the_samples) {
   options.step_tokens = static_cast<int32_t>(rng() % 700 + 1);
   options.partial = static_cast<int32_t>(rng() % 16);
   const int64_t pages = model.kinds.back().rule == GroupRule::state ? 12 : 400;
-  for (const Policy policy : each_policy) {
-    options.policy = policy;
+  for (const Eviction eviction : evictions_of({.all = true})) {
+    options.policy = {eviction};
     const HybridFigures figures = replay(options, trace, pages);
     EXPECT_GT(figures.groups.groups[0].evicted_pages + figures.groups.groups[1].evicted_pages, 0);
     expect_consistent(figures);

@@ -179,9 +179,9 @@ TEST(Recorder, every_count_of_the_pool_is_in_the_samples) {
   std::mt19937 rng(11);
   for (const int requests : {1, 50, 3000}) {
     const auto trace = random_trace(rng, requests);
-    for (const Policy policy : {Policy::lru, Policy::s3_fifo, Policy::lfu}) {
+    for (const Eviction eviction : evictions_of({.all = true})) {
       ReplayOptions options = block_options(30);
-      options.policy = policy;
+      options.policy = {eviction};
       std::unique_ptr<Recorder> recorder;
       const auto figures = replay_blocks(options, trace, &recorder);
       ASSERT_TRUE(figures) << figures.error().message();
