@@ -73,6 +73,8 @@ Result<int64_t> memory_of(const ReplayOptions& options, int64_t uniform_bytes,
 }  // namespace
 
 Status resolve_hybrid(ReplayOptions& options, const HybridModel& model) {
+  if (options.pages != 0 && options.gib != 0.0)
+    return bad("--gib: not with --pages, which says the same in pages of all layers");
   if (Status s = refuse_others(options); !s.is_ok()) return s;
   if (Status s = check_partial(options); !s.is_ok()) return s;
   if (options.policy.all && !options.metrics.empty())

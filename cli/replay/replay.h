@@ -32,4 +32,14 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
 /// invalid_argument with both sizes; those of the pool's options
 Status check_memory(const PoolOptions& pool, double more);
 
+/// A pool and what is below it.
+struct TieredPool {
+  std::unique_ptr<PagePool> pool;  ///< outlives the tiers
+  std::unique_ptr<TieredPages> tiers;
+};
+/// The pool above `tiers`, which may be null, where there is room for it, for them and for `more`
+/// bytes. Errors: those of check_memory, PagePool::create and TieredPages::attach
+Result<TieredPool> make_pool(PoolOptions options, std::unique_ptr<TieredPages> tiers,
+                             double more = 0.0);
+
 }  // namespace folio::cli

@@ -10,9 +10,9 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <unordered_set>
+#include <utility>
 
 #include "parts/parallel.h"
 #include "parts/progress.h"
@@ -88,103 +88,130 @@ TokensBySource tokens_of(const TraceRequest& request, const TieredAdmit& found) 
   return tokens;
 }
 
-int64_t distinct_ids(std::span<const TraceRequest> trace) {
+/// What the trace asks of the pool.
+struct Demand {
+  const TraceRequest& longest;
+  int64_t blocks = 0;  ///< of all requests
+
+  [[nodiscard]] int64_t longest_blocks() const { return std::ssize(longest.hash_ids); }
+};
+
+Demand demand_of(std::span<const TraceRequest> trace) {
   std::unordered_set<int32_t> ids;
   for (const TraceRequest& request : trace)
     ids.insert(request.hash_ids.begin(), request.hash_ids.end());
-  return static_cast<int64_t>(ids.size());
+  const auto by_blocks = [](const TraceRequest& a, const TraceRequest& b) {
+    return a.hash_ids.size() < b.hash_ids.size();
+  };
+  return {*std::max_element(trace.begin(), trace.end(), by_blocks), std::ssize(ids)};
 }
+
+/// Errors: invalid_argument for --pages that do not hold the longest request
+Result<PoolOptions> pool_options_of(const ReplayOptions& options, const Demand& demand) {
+  const int64_t pages = options.pages != 0 ? options.pages : demand.blocks;
+  if (pages < demand.longest_blocks()) {
+    return Status(
+        Errc::invalid_argument,
+        fmt::format("--pages: {} are fewer than the {} blocks of the request in line {} of {}",
+                    pages, demand.longest_blocks(), demand.longest.line, options.trace));
+  }
+  PoolOptions pool;
+  pool.num_pages = static_cast<uint32_t>(pages);
+  pool.page_size = 1;
+  pool.max_sequences = 1;
+  pool.max_pages_per_sequence = static_cast<uint32_t>(demand.longest_blocks());
+  pool.eviction = options.policy.eviction;
+  pool.histograms = !options.metrics.empty();
+  return pool;
+}
+
+/// Replays requests and adds them up. `recorder` may be null.
+class BlockReplay {
+ public:
+  BlockReplay(const BlockCache& cache, Recorder* recorder) : cache_(cache), recorder_(recorder) {}
+
+  Status run(const TraceRequest& request) {
+    double& seconds = figures_.step_seconds.emplace_back(0.0);
+    Result<TieredAdmit> found = TieredAdmit();
+    {
+      const Timed step(seconds);
+      found = replay_request(cache_, request, recorder_ != nullptr ? &held_ : nullptr);
+    }
+    if (!found) return found.error();
+    const TokensBySource tokens = tokens_of(request, *found);
+    all_.add(tokens);
+    if (cache_.below != nullptr) sources_.add(tokens);
+    figures_.saved_work += work_of(tokens.found());
+    figures_.prompt_work += work_of(request.input_length);
+    if (recorder_ != nullptr) record(*found, tokens, seconds);
+    ++figures_.requests;
+    figures_.prompt_tokens += request.input_length;
+    return {};
+  }
+
+  /// `seconds`: of everything.
+  ReplayFigures finish(double seconds) {
+    const PagePool& pool = cache_.pool;
+    figures_.seconds = seconds;
+    figures_.pool_seconds =
+        std::accumulate(figures_.step_seconds.begin(), figures_.step_seconds.end(), 0.0);
+    figures_.pool = pool.stats();
+    figures_.histograms = pool.histograms().value_or(PoolHistograms());
+    figures_.pool.hit_tokens = all_.memory;  // the pool's tokens are blocks
+    figures_.computed_tokens = all_.computed;
+    figures_.pages = pool.num_pages();
+    figures_.page_size = pool.page_size();
+    if (cache_.below != nullptr) {
+      figures_.tiers = cache_.below->figures();
+      sources_.give(*figures_.tiers);
+    }
+    return std::move(figures_);
+  }
+
+ private:
+  void record(const TieredAdmit& found, const TokensBySource& tokens, double seconds) {
+    const AdmittedRequest admitted{figures_.requests, held_.row, found.memory, tokens.memory};
+    recorder_->admitted({&admitted, 1}, held_.stats);
+    recorder_->releasing(held_.row);
+    recorder_->end_step(seconds);
+  }
+
+  BlockCache cache_;
+  Recorder* recorder_;
+  Held held_;
+  SourceRecorder sources_;
+  TokensBySource all_;
+  ReplayFigures figures_;
+};
 
 }  // namespace
 
 Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
                                     std::span<const TraceRequest> trace,
                                     std::unique_ptr<Recorder>* recorder) {
-  const auto longest = std::max_element(trace.begin(), trace.end(),
-                                        [](const TraceRequest& a, const TraceRequest& b) {
-                                          return a.hash_ids.size() < b.hash_ids.size();
-                                        });
-  const int64_t pages = options.pages != 0 ? options.pages : distinct_ids(trace);
-  if (pages < static_cast<int64_t>(longest->hash_ids.size())) {
-    return Status(
-        Errc::invalid_argument,
-        fmt::format("--pages: {} are fewer than the {} blocks of the request in line {} of {}",
-                    pages, longest->hash_ids.size(), longest->line, options.trace));
-  }
-  PoolOptions pool_options;
-  pool_options.num_pages = static_cast<uint32_t>(pages);
-  pool_options.page_size = 1;
-  pool_options.max_sequences = 1;
-  pool_options.max_pages_per_sequence = static_cast<uint32_t>(longest->hash_ids.size());
-  pool_options.eviction = options.policy.eviction;
-  pool_options.histograms = !options.metrics.empty();
-  std::optional<PagePool> pool;  // outlives what is below
-  const auto below = tiers_of(options, longest->tokens_per_block,
-                              {.all_pages = distinct_ids(trace),
-                               .longest_pages = pool_options.max_pages_per_sequence,
-                               .page_size = pool_options.page_size});
+  const Demand demand = demand_of(trace);
+  auto pool_options = pool_options_of(options, demand);
+  if (!pool_options) return pool_options.error();
+  auto below = tiers_of(options, demand.longest.tokens_per_block,
+                        {.all_pages = demand.blocks,
+                         .longest_pages = demand.longest_blocks(),
+                         .page_size = pool_options->page_size});
   if (!below) return below.error();
-  TieredPages* const tiers = below->get();
-  if (tiers != nullptr) tiers->prepare(pool_options);
-  const double more = tiers != nullptr ? tiers->required_bytes(pages) : 0.0;
-  if (Status s = check_memory(pool_options, more); !s.is_ok()) return s;
-  auto created = PagePool::create(pool_options);
-  if (!created) return created.error();
-  pool.emplace(std::move(*created));
-  if (tiers != nullptr) {
-    if (Status s = tiers->attach(*pool); !s.is_ok()) return s;
-  }
-
-  ReplayFigures figures;
-  const BlockCache cache{*pool, tiers};
-  SourceRecorder sources;
-  TokensBySource all;
-  Held held;
-  Recorder* record = nullptr;
-  if (recorder != nullptr) {
-    *recorder = std::make_unique<Recorder>(trace, pool_options.num_pages);
-    record = recorder->get();
-  }
+  const auto made = make_pool(*pool_options, std::move(*below));
+  if (!made) return made.error();
+  if (recorder != nullptr) *recorder = std::make_unique<Recorder>(trace, pool_options->num_pages);
+  BlockReplay replay({*made->pool, made->tiers.get()}, recorder ? recorder->get() : nullptr);
   ProgressBar progress(!options.quiet);
+  double seconds = 0.0;
   {
-    const Timed timed(figures.seconds);
+    const Timed timed(seconds);
+    int64_t done = 0;
     for (const TraceRequest& request : trace) {
-      figures.step_seconds.push_back(0.0);
-      Result<TieredAdmit> found = TieredAdmit();
-      {
-        const Timed step(figures.step_seconds.back());
-        found = replay_request(cache, request, record != nullptr ? &held : nullptr);
-      }
-      if (!found) return found.error();
-      const TokensBySource tokens = tokens_of(request, *found);
-      all.add(tokens);
-      if (tiers != nullptr) sources.add(tokens);
-      figures.saved_work += work_of(tokens.found());
-      figures.prompt_work += work_of(request.input_length);
-      if (record != nullptr) {
-        const AdmittedRequest admitted{figures.requests, held.row, found->memory, tokens.memory};
-        record->admitted({&admitted, 1}, held.stats);
-        record->releasing(held.row);
-        record->end_step(figures.step_seconds.back());
-      }
-      ++figures.requests;
-      figures.prompt_tokens += request.input_length;
-      progress.show(figures.requests, static_cast<int64_t>(trace.size()));
+      if (Status s = replay.run(request); !s.is_ok()) return s;
+      progress.show(++done, std::ssize(trace));
     }
   }
-  figures.pool_seconds =
-      std::accumulate(figures.step_seconds.begin(), figures.step_seconds.end(), 0.0);
-  figures.pool = pool->stats();
-  figures.histograms = pool->histograms().value_or(PoolHistograms());
-  figures.pool.hit_tokens = all.memory;  // the pool's tokens are blocks
-  figures.computed_tokens = all.computed;
-  if (tiers != nullptr) {
-    figures.tiers = tiers->figures();
-    sources.give(*figures.tiers);
-  }
-  figures.pages = pool->num_pages();
-  figures.page_size = pool->page_size();
-  return figures;
+  return replay.finish(seconds);
 }
 
 }  // namespace folio::cli

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <utility>
 
 #include "replay/replay.h"
 #include "replay/step_loop.h"
@@ -188,32 +188,24 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options,
                                    std::span<const TraceRequest> trace,
                                    std::unique_ptr<Recorder>* recorder) {
   const Demand demand = demand_of(trace, options.page_size);
-  auto pool_options = pool_options_of(options, demand);
+  const auto pool_options = pool_options_of(options, demand);
   if (!pool_options) return pool_options.error();
   const Executor executor = default_executor(options.threads);
-  std::optional<PagePool> pool;  // outlives what is below
-  const auto below = tiers_of(options, options.page_size,
-                              {.all_pages = demand.all_pages,
-                               .longest_pages = demand.longest_pages,
-                               .page_size = options.page_size,
-                               .max_batch = options.max_batch});
+  auto below = tiers_of(options, options.page_size,
+                        {.all_pages = demand.all_pages,
+                         .longest_pages = demand.longest_pages,
+                         .page_size = options.page_size,
+                         .max_batch = options.max_batch});
   if (!below) return below.error();
-  TieredPages* const tiers = below->get();
-  if (tiers != nullptr) tiers->prepare(*pool_options);
 
   // Sizes first, memory last.
-  const auto made = engine_of(options, *pool_options, demand, executor);
+  const auto computes = engine_of(options, *pool_options, demand, executor);
+  if (!computes) return computes.error();
+  Engine* const engine = computes->get();
+  const auto made =
+      make_pool(*pool_options, std::move(*below),
+                engine != nullptr ? engine->required_bytes(demand.longest_tokens) : 0.0);
   if (!made) return made.error();
-  Engine* const engine = made->get();
-  const double bytes = (tiers != nullptr ? tiers->required_bytes(pool_options->num_pages) : 0.0) +
-                       (engine != nullptr ? engine->required_bytes(demand.longest_tokens) : 0.0);
-  if (Status s = check_memory(*pool_options, bytes); !s.is_ok()) return s;
-  auto created = PagePool::create(*pool_options);
-  if (!created) return created.error();
-  pool.emplace(std::move(*created));
-  if (tiers != nullptr) {
-    if (Status s = tiers->attach(*pool); !s.is_ok()) return s;
-  }
   if (engine != nullptr) {
     if (Status s = engine->allocate(); !s.is_ok()) return s;
   }
@@ -221,15 +213,17 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options,
   ReplayFigures figures;
   figures.threads = executor.concurrency(executor.context);
   if (recorder != nullptr) *recorder = std::make_unique<Recorder>(trace, pool_options->num_pages);
-  Watcher watcher(*pool, recorder != nullptr ? recorder->get() : nullptr, tiers, figures);
-  Scheduler scheduler(trace, *pool, {options.max_batch, options.step_tokens}, tiers);
+  PagePool& pool = *made->pool;
+  TieredPages* const tiers = made->tiers.get();
+  Watcher watcher(pool, recorder != nullptr ? recorder->get() : nullptr, tiers, figures);
+  Scheduler scheduler(trace, pool, {options.max_batch, options.step_tokens}, tiers);
   StepTimes times;
   if (Status s =
-          run_steps(*pool, scheduler, engine, watcher, std::ssize(trace), !options.quiet, times);
+          run_steps(pool, scheduler, engine, watcher, std::ssize(trace), !options.quiet, times);
       !s.is_ok())
     return s;
   watcher.finish();
-  add_figures(trace, *pool, engine, times, figures);
+  add_figures(trace, pool, engine, times, figures);
   return figures;
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/replay/check_memory.cpp: what a replay needs beside what this machine has.
+/// cli/replay/make_pool.cpp: a pool, where this machine has the memory for it.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <string>
+#include <utility>
 
 #include "replay/replay.h"
 
@@ -28,6 +29,21 @@ Status check_memory(const PoolOptions& pool, double more) {
   return {Errc::invalid_argument,
           fmt::format("{} {} bytes of pages need {} less, or a larger --page-size",
                       more > 0.0 ? "the step and" : "the tables of", pool.arena_bytes, sizes)};
+}
+
+Result<TieredPool> make_pool(PoolOptions options, std::unique_ptr<TieredPages> tiers, double more) {
+  if (tiers) {
+    tiers->prepare(options);
+    more += tiers->required_bytes(options.num_pages);
+  }
+  if (Status s = check_memory(options, more); !s.is_ok()) return s;
+  auto created = PagePool::create(options);
+  if (!created) return created.error();
+  TieredPool made{std::make_unique<PagePool>(std::move(*created)), std::move(tiers)};
+  if (made.tiers) {
+    if (Status s = made.tiers->attach(*made.pool); !s.is_ok()) return s;
+  }
+  return made;
 }
 
 }  // namespace folio::cli
