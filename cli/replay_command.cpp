@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/replay_command.cpp: load, replay, report.
+/// cli/replay_command.cpp: options, replay, report.
 #include "replay_command.h"
 
 #include <fmt/format.h>
@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 
-#include "parts/streams.h"
 #include "replay/hybrid.h"
 #include "replay/policies.h"
 #include "replay/replay.h"
@@ -19,13 +18,6 @@
 
 namespace folio::cli {
 namespace {
-
-/// What a replay says of itself, and of --verify.
-struct Report {
-  std::string summary, json;
-  std::string metrics = {}, page = {};  ///< where they are asked for
-  Status verdict = {};
-};
 
 /// Of --verify.
 Status verdict(const ReplayOptions& options, const VerifySummary& verify) {
@@ -39,15 +31,13 @@ Status verdict(const ReplayOptions& options, const VerifySummary& verify) {
 Result<Report> compare(const ReplayOptions& options, std::span<const TraceRequest> trace) {
   const auto comparison = compare_policies(options, trace);
   if (!comparison) return comparison.error();
-  Report report{summary_of(options, *comparison), json_of(options, *comparison)};
-  if (!options.report.empty()) report.page = page_of(options, *comparison);
-  return report;
+  return report_of(!options.report.empty(), options, *comparison);
 }
 
 Result<Report> replay_plain(const ReplayOptions& options, std::span<const TraceRequest> trace) {
   if (options.policy.all) return compare(options, trace);
-  std::unique_ptr<Recorder> recorder;
-  std::unique_ptr<Recorder>* const wanted = options.report.empty() ? nullptr : &recorder;
+  std::unique_ptr<PageRecorder> recorder;
+  std::unique_ptr<PageRecorder>* const wanted = options.report.empty() ? nullptr : &recorder;
   const auto figures = options.page_per_block ? replay_blocks(options, trace, wanted)
                                               : replay_steps(options, trace, wanted);
   if (!figures) return figures.error();
@@ -64,13 +54,10 @@ Result<Report> replay_hybrid(const ReplayOptions& options, const HybridModel& mo
   if (!tasks) return tasks.error();
   const auto runs = run_policies(options, *tasks, trace);
   if (!runs) return runs.error();
-  const auto report_of = [&](const auto& figures) {
-    Report report{summary_of(options, model, figures), json_of(options, model, figures)};
-    if (!options.report.empty()) report.page = page_of(options, model, figures);
-    return report;
-  };
+  const bool has_page = !options.report.empty();
   const HybridFigures& first = runs->front().figures;
-  Report report = options.policy.all ? report_of(*runs) : report_of(first);
+  Report report = options.policy.all ? report_of(has_page, options, model, *runs)
+                                     : report_of(has_page, options, model, first);
   if (!options.metrics.empty()) report.metrics = metrics_of(first.groups);
   VerifySummary all;
   for (const HybridPolicy& run : *runs) all.add(run.figures.groups.verify);
@@ -84,18 +71,9 @@ Status replay(ReplayOptions options) {
   const HybridModel* const model = find_hybrid_model(options.model_name);
   if (Status s = model != nullptr ? resolve_hybrid(options, *model) : resolve(options); !s.is_ok())
     return s;
-  if (Status s = check_files(options); !s.is_ok()) return s;
-  const auto trace = read_trace(options.trace, options.limit);
-  if (!trace) return trace.error();
-  Outputs outputs;
-  if (Status s = outputs.open(options); !s.is_ok()) return s;
-  const auto report =
-      model != nullptr ? replay_hybrid(options, *model, *trace) : replay_plain(options, *trace);
-  if (!report) return report.error();
-  if (!options.quiet) show(report->summary);
-  Status status = joined(report->verdict, outputs.json.write(report->json));
-  status = joined(status, outputs.metrics.write(report->metrics));
-  return joined(status, outputs.page.write(report->page));
+  return report_on_trace(options, [&](std::span<const TraceRequest> trace) {
+    return model != nullptr ? replay_hybrid(options, *model, trace) : replay_plain(options, trace);
+  });
 }
 
 }  // namespace folio::cli

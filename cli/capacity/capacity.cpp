@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "capacity/hybrid_capacity.h"
-#include "parts/streams.h"
+#include "parts/numbers.h"
 #include "replay/replay.h"
 #include "report/outputs.h"
 
@@ -20,7 +20,6 @@ namespace {
 
 constexpr int64_t usual_sizes = 12;
 constexpr int64_t points_to_draw = 400;
-constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
 
 Status bad(const std::string& reason) { return {Errc::invalid_argument, reason}; }
 
@@ -62,6 +61,7 @@ Result<std::vector<int64_t>> sizes_of(const CapacityOptions& options, const Bloc
 Result<BlockCounts> replay_at(ReplayOptions options, std::span<const TraceRequest> trace,
                               int64_t blocks) {
   options.pages = blocks;
+  options.quiet = true;
   const auto figures = replay_blocks(options, trace);
   if (!figures) return figures.error();
   const PoolStats& pool = figures->pool;
@@ -111,7 +111,7 @@ Status check_rising(const char* option, const std::vector<Size>& sizes) {
 Status resolve_all(CapacityOptions& options) {
   ReplayOptions& replay = options.replay;
   if (Status s = check_sizes(options); !s.is_ok()) return s;
-  replay.sequential = replay.page_per_block = replay.quiet = true;
+  replay.sequential = replay.page_per_block = true;
   replay.compute = Compute::none;
   return resolve(replay);
 }
@@ -177,20 +177,13 @@ Result<CapacityPlan> make_capacity_plan(const CapacityOptions& options,
 Status plan_capacity(CapacityOptions options) {
   if (const HybridModel* model = find_hybrid_model(options.replay.model_name); model != nullptr)
     return plan_hybrid_capacity(std::move(options), *model);
-  const bool is_quiet = options.replay.quiet;
   if (Status s = resolve_all(options); !s.is_ok()) return s;
-  const ReplayOptions& replay = options.replay;
-  if (Status s = check_files(replay); !s.is_ok()) return s;
-  const auto trace = read_trace(replay.trace, replay.limit);
-  if (!trace) return trace.error();
-  Outputs outputs;
-  if (Status s = outputs.open(replay); !s.is_ok()) return s;
-  const auto plan = make_capacity_plan(options, *trace);
-  if (!plan) return plan.error();
-  if (!is_quiet) show(summary_of(options, *plan));
-  Status status = outputs.json.write(json_of(options, *plan));
-  if (!outputs.page.is_open()) return status;
-  return joined(status, outputs.page.write(page_of(options, *plan)));
+  return report_on_trace(options.replay,
+                         [&](std::span<const TraceRequest> trace) -> Result<Report> {
+                           const auto plan = make_capacity_plan(options, trace);
+                           if (!plan) return plan.error();
+                           return report_of(!options.replay.report.empty(), options, *plan);
+                         });
 }
 
 }  // namespace folio::cli

@@ -4,27 +4,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "capacity/capacity.h"
-#include "parts/machine.h"
+#include "parts/numbers.h"
 #include "parts/page.h"
+#include "parts/text.h"
 #include "report/charts.h"
+#include "report/report_page.h"
 
 namespace folio::cli {
 namespace {
 
 using nlohmann::ordered_json;
 
-double gib_of(const CapacityPlan& plan, int64_t blocks) {
-  return static_cast<double>(blocks) * static_cast<double>(plan.bytes_per_block) /
-         (1024.0 * 1024.0 * 1024.0);
-}
-
-double ratio(int64_t part, int64_t whole) {
-  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+double blocks_gib(const CapacityPlan& plan, int64_t blocks) {
+  return gib_of(blocks, plan.bytes_per_block);
 }
 
 int64_t again(const CapacityPlan& plan, const BlockCounts& counts) {
@@ -41,7 +37,7 @@ std::string model_of(const CapacityOptions& options, const CapacityPlan& plan) {
       "{}, {} layers, {} KV heads of {}, {}: {} bytes a token, {:.1f} MiB a block "
       "of {} tokens",
       options.replay.model_name, m.layers, m.kv_heads, m.head_size, name(options.replay.kv_dtype),
-      plan.bytes_per_token, static_cast<double>(plan.bytes_per_block) / (1024.0 * 1024.0),
+      plan.bytes_per_token, static_cast<double>(plan.bytes_per_block) / bytes_per_mib,
       plan.tokens_per_block);
 }
 
@@ -53,11 +49,11 @@ std::string method_of(const CapacityOptions& options, const CapacityPlan& plan) 
 std::string knee_of(const CapacityPlan& plan) {
   if (plan.knee == 0) return "none: nothing is found";
   return fmt::format("{} blocks, {:.1f} GiB: beyond it, memory finds less and less", plan.knee,
-                     gib_of(plan, plan.knee));
+                     blocks_gib(plan, plan.knee));
 }
 
 std::string shown_gib(const CapacityPlan& plan, int64_t blocks) {
-  return fmt::format("{:.1f}", gib_of(plan, blocks));
+  return fmt::format("{:.1f}", blocks_gib(plan, blocks));
 }
 
 std::string shown_rate(const CapacityPlan& plan, const BlockCounts& counts) {
@@ -74,33 +70,30 @@ std::string number(double value) {
 }  // namespace
 
 std::string summary_of(const CapacityOptions& options, const CapacityPlan& plan) {
-  std::string text;
-  const auto line = [&](std::string_view label, const std::string& value) {
-    text += fmt::format("{:<10}{}\n", label, value);
-  };
-  line("trace",
-       fmt::format("{}: {} requests, {} prompt tokens, {} different blocks", options.replay.trace,
-                   plan.requests, plan.prompt_tokens, plan.distinct));
-  line("model", model_of(options, plan));
-  line("method", method_of(options, plan));
-  text += fmt::format("{:>10}{:>10}{:>14}{:>12}{:>12}{:>15}{:>12}{:>12}\n", "blocks", "GiB",
-                      fmt::format("pages of {}", options.replay.page_size), "hit blocks",
-                      "of tokens", "computed again", "evicted", "optimum");
+  Summary text{.width = 10};
+  text.line("trace",
+            fmt::format("{}: {} requests, {} prompt tokens, {} different blocks",
+                        options.replay.trace, plan.requests, plan.prompt_tokens, plan.distinct));
+  text.line("model", model_of(options, plan));
+  text.line("method", method_of(options, plan));
+  text.text += fmt::format("{:>10}{:>10}{:>14}{:>12}{:>12}{:>15}{:>12}{:>12}\n", "blocks", "GiB",
+                           fmt::format("pages of {}", options.replay.page_size), "hit blocks",
+                           "of tokens", "computed again", "evicted", "optimum");
   for (const CapacityRow& row : plan.rows) {
-    text +=
+    text.text +=
         fmt::format("{:>10}{:>10}{:>14}{:>12}{:>12}{:>15}{:>12}{:>12}\n", row.blocks,
                     shown_gib(plan, row.blocks), engine_pages(options, plan, row.blocks),
                     row.counts.hit_blocks, shown_rate(plan, row.counts), again(plan, row.counts),
                     row.counts.evicted_blocks, shown_rate(plan, row.optimum));
   }
-  line("knee", knee_of(plan));
+  text.line("knee", knee_of(plan));
   std::string shares;
   for (const auto& share : plan.shares) {
     shares += fmt::format("{}{} % with {} GiB", shares.empty() ? "" : ", ", share.percent,
                           shown_gib(plan, share.blocks));
   }
-  if (!shares.empty()) line("of hits", shares);
-  return text;
+  if (!shares.empty()) text.line("of hits", shares);
+  return text.text;
 }
 
 std::string json_of(const CapacityOptions& options, const CapacityPlan& plan) {
@@ -126,7 +119,7 @@ std::string json_of(const CapacityOptions& options, const CapacityPlan& plan) {
   for (const CapacityRow& row : plan.rows) {
     ordered_json r;
     r["blocks"] = row.blocks;
-    r["gib"] = gib_of(plan, row.blocks);
+    r["gib"] = blocks_gib(plan, row.blocks);
     r["pages"] = engine_pages(options, plan, row.blocks);
     r["lookup_blocks"] = row.counts.lookup_blocks;
     r["hit_blocks"] = row.counts.hit_blocks;
@@ -141,14 +134,14 @@ std::string json_of(const CapacityOptions& options, const CapacityPlan& plan) {
     j["sizes"].push_back(std::move(r));
   }
   j["knee_blocks"] = plan.knee > 0 ? ordered_json(plan.knee) : ordered_json();
-  j["knee_gib"] = plan.knee > 0 ? ordered_json(gib_of(plan, plan.knee)) : ordered_json();
+  j["knee_gib"] = plan.knee > 0 ? ordered_json(blocks_gib(plan, plan.knee)) : ordered_json();
   j["shares"] = ordered_json::array();
   for (const auto& share : plan.shares) {
     j["shares"].push_back({{"percent", share.percent},
                            {"blocks", share.blocks},
-                           {"gib", gib_of(plan, share.blocks)}});
+                           {"gib", blocks_gib(plan, share.blocks)}});
   }
-  return j.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return json_text(j);
 }
 
 namespace {
@@ -175,7 +168,7 @@ ordered_json charts_of(const CapacityOptions& options, const CapacityPlan& plan)
   }
   ordered_json x = ordered_json::array(), policy = x, optimum = x, knee = x, more = x, least = x;
   for (const auto& [blocks, size] : sizes) {
-    x.push_back(shown(gib_of(plan, blocks)));
+    x.push_back(shown(blocks_gib(plan, blocks)));
     policy.push_back(size.policy);
     optimum.push_back(size.optimum);
     knee.push_back(size.knee);
@@ -208,13 +201,13 @@ ordered_json tables_of(const CapacityOptions& options, const CapacityPlan& plan)
   ordered_json rows = ordered_json::array(), shares = ordered_json::array();
   for (const CapacityRow& row : plan.rows) {
     rows.push_back(ordered_json::array(
-        {tenths(gib_of(plan, row.blocks)), row.blocks, engine_pages(options, plan, row.blocks),
+        {tenths(blocks_gib(plan, row.blocks)), row.blocks, engine_pages(options, plan, row.blocks),
          shown_rate(plan, row.counts), row.counts.hit_blocks, again(plan, row.counts),
          row.counts.evicted_blocks, shown_rate(plan, row.optimum)}));
   }
   for (const auto& share : plan.shares)
-    shares.push_back(ordered_json::array(
-        {fmt::format("{} %", share.percent), tenths(gib_of(plan, share.blocks)), share.blocks}));
+    shares.push_back(ordered_json::array({fmt::format("{} %", share.percent),
+                                          tenths(blocks_gib(plan, share.blocks)), share.blocks}));
   ordered_json tables = ordered_json::array();
   tables.push_back(
       {{"title", "Sizes"},
@@ -233,22 +226,13 @@ ordered_json tables_of(const CapacityOptions& options, const CapacityPlan& plan)
 }  // namespace
 
 std::string page_of(const CapacityOptions& options, const CapacityPlan& plan) {
-  const std::string title =
-      "folio plan-capacity: " + std::filesystem::path(options.replay.trace).filename().string();
-  const auto tile = [](const std::string& label, const std::string& value,
-                       const std::string& note) {
-    return ordered_json{{"label", label}, {"value", value}, {"note", note}};
-  };
+  const std::string title = title_of("plan-capacity", options.replay);
   ordered_json data;
   data["title"] = title;
   data["heading"] = "Sizes";
-  data["facts"] = ordered_json::array(
-      {{"command", options.replay.command},
-       {"machine", machine_line()},
-       {"date", date_now()},
-       {"version", "folio " + version()},
-       {"trace", options.replay.trace},
-       {"model", model_of(options, plan)},
+  data["facts"] = facts_of_run(
+      options.replay,
+      {{"model", model_of(options, plan)},
        {"method", method_of(options, plan)},
        {"rule", "requests come one after the other; a page is a block of the trace"},
        {"knee",
@@ -257,9 +241,9 @@ std::string page_of(const CapacityOptions& options, const CapacityPlan& plan) {
   data["tiles"] = ordered_json::array(
       {tile("Keys and values", fmt::format("{} B", grouped(plan.bytes_per_token)),
             "a token, over all layers"),
-       tile("Knee", plan.knee > 0 ? number(gib_of(plan, plan.knee)) + " GiB" : "none",
+       tile("Knee", plan.knee > 0 ? number(blocks_gib(plan, plan.knee)) + " GiB" : "none",
             plan.knee > 0 ? grouped(plan.knee) + " blocks" : "nothing is found"),
-       tile("Endless cache", number(gib_of(plan, plan.distinct)) + " GiB",
+       tile("Endless cache", number(blocks_gib(plan, plan.distinct)) + " GiB",
             fmt::format("finds {:.2f} % of tokens",
                         100.0 * ratio(plan.most_hit_tokens, plan.prompt_tokens))),
        tile("Requests", grouped(plan.requests), grouped(plan.prompt_tokens) + " prompt tokens")});

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <utility>
 
-#include "parts/streams.h"
+#include "parts/numbers.h"
 #include "replay/replay.h"
 #include "report/outputs.h"
 
@@ -16,7 +16,6 @@ namespace folio::cli {
 namespace {
 
 constexpr size_t usual_sizes = 8;
-constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
 
 /// What a sequence of so many tokens holds of one group when its last token is computed.
 int64_t need_of(const GroupOptions& group, int32_t page_size, int64_t tokens) {
@@ -58,10 +57,8 @@ Result<std::vector<int64_t>> sizes_of(const CapacityOptions& options, const Hybr
   return Status(
       Errc::invalid_argument,
       fmt::format("{}: {:.3f} GiB are less than the {:.3f} that the request in line {} of {} needs",
-                  options.gib.empty() ? "--pages" : "--gib",
-                  static_cast<double>(sizes.front()) / bytes_per_gib,
-                  static_cast<double>(plan.need_bytes) / bytes_per_gib, plan.demand.longest_line,
-                  options.replay.trace));
+                  options.gib.empty() ? "--pages" : "--gib", gib_of(sizes.front()),
+                  gib_of(plan.need_bytes), plan.demand.longest_line, options.replay.trace));
 }
 
 Result<HybridCapacityRow> replay_at(const ReplayOptions& options,
@@ -112,18 +109,12 @@ Status plan_hybrid_capacity(CapacityOptions options, const HybridModel& model) {
   replay.compute = Compute::none;
   if (!options.pages.empty()) replay.pages = options.pages.back();  // the option of messages
   if (Status s = resolve_hybrid(replay, model); !s.is_ok()) return s;
-  if (Status s = check_files(replay); !s.is_ok()) return s;
-  auto trace = read_trace(replay.trace, replay.limit);
-  if (!trace) return trace.error();
-  for (TraceRequest& request : *trace) request.output_length = 0;
-  Outputs outputs;
-  if (Status s = outputs.open(replay); !s.is_ok()) return s;
-  const auto plan = make_plan(options, model, *trace);
-  if (!plan) return plan.error();
-  if (!replay.quiet) show(summary_of(options, model, *plan));
-  Status status = outputs.json.write(json_of(options, model, *plan));
-  if (!outputs.page.is_open()) return status;
-  return joined(status, outputs.page.write(page_of(options, model, *plan)));
+  return report_on_trace(replay, [&](std::vector<TraceRequest>& trace) -> Result<Report> {
+    for (TraceRequest& request : trace) request.output_length = 0;
+    const auto plan = make_plan(options, model, trace);
+    if (!plan) return plan.error();
+    return report_of(!replay.report.empty(), options, model, *plan);
+  });
 }
 
 }  // namespace folio::cli

@@ -23,7 +23,7 @@ struct HybridCapacityRow {
 };
 
 struct HybridCapacity {
-  HybridDemand demand = {};
+  TraceDemand demand = {};
   std::vector<GroupOptions> groups = {};
   int64_t tokens_per_block = 0;
   int64_t block_bytes = 0;  ///< of a block of the trace, with everything of all layers, rounded up

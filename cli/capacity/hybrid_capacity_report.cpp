@@ -2,11 +2,11 @@
 /// cli/capacity/hybrid_capacity_report.cpp: what sizes of an arena find, as table, JSON and page.
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "capacity/hybrid_capacity.h"
+#include "parts/numbers.h"
 #include "parts/page.h"
-#include "report/chart_parts.h"
+#include "parts/text.h"
+#include "report/charts.h"
 #include "report/hybrid_report.h"
 #include "report/report_page.h"
 
@@ -15,9 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
-
-std::string gib(int64_t bytes) { return fmt::format("{:.1f}", double(bytes) / bytes_per_gib); }
+std::string gib(int64_t bytes) { return fmt::format("{:.1f}", gib_of(bytes)); }
 
 std::string method_of(const CapacityOptions& options) {
   const ReplayOptions& replay = options.replay;
@@ -36,7 +34,7 @@ std::string need_of(const HybridCapacity& plan) {
 
 std::string all_of(const HybridCapacity& plan) {
   return fmt::format("{} GiB, all {} blocks of {:.1f} MiB", gib(plan.distinct * plan.block_bytes),
-                     plan.distinct, double(plan.block_bytes) / (1024.0 * 1024.0));
+                     plan.distinct, double(plan.block_bytes) / bytes_per_mib);
 }
 
 /// "none" where the memory holds no request.
@@ -56,27 +54,25 @@ std::string evicted_of(const std::optional<PoolRun>& run) {
 
 std::string summary_of(const CapacityOptions& options, const HybridModel& model,
                        const HybridCapacity& plan) {
-  std::string text;
-  const auto line = [&](std::string_view label, const std::string& value) {
-    text += fmt::format("{:<10}{}\n", label, value);
-  };
-  line("trace", fmt::format("{}: {} requests, {} prompt tokens", options.replay.trace,
-                            plan.demand.requests, plan.demand.prompt_tokens));
-  line("model", model_line(options.replay, model));
-  line("method", method_of(options));
-  text += fmt::format("{:>10}{:>10}{:>12}{:>14}{:>14}{:>12}{:>14}{:>14}\n", "GiB", "blocks",
-                      "of tokens", "hit tokens", "evicted GiB", "all kept", "hit tokens",
-                      "evicted GiB");
+  Summary text{.width = 10};
+  text.line("trace", fmt::format("{}: {} requests, {} prompt tokens", options.replay.trace,
+                                 plan.demand.requests, plan.demand.prompt_tokens));
+  text.line("model", model_line(options.replay, model));
+  text.line("method", method_of(options));
+  text.text += fmt::format("{:>10}{:>10}{:>12}{:>14}{:>14}{:>12}{:>14}{:>14}\n", "GiB", "blocks",
+                           "of tokens", "hit tokens", "evicted GiB", "all kept", "hit tokens",
+                           "evicted GiB");
   for (const HybridCapacityRow& row : plan.rows) {
-    text += fmt::format("{:>10}{:>10}{:>12}{:>14}{:>14}{:>12}{:>14}{:>14}\n", gib(row.memory_bytes),
-                        row.memory_bytes / plan.block_bytes, rate_of(row.groups, plan),
-                        tokens_of(row.groups), evicted_of(row.groups), rate_of(row.uniform, plan),
-                        tokens_of(row.uniform), evicted_of(row.uniform));
+    text.text +=
+        fmt::format("{:>10}{:>10}{:>12}{:>14}{:>14}{:>12}{:>14}{:>14}\n", gib(row.memory_bytes),
+                    row.memory_bytes / plan.block_bytes, rate_of(row.groups, plan),
+                    tokens_of(row.groups), evicted_of(row.groups), rate_of(row.uniform, plan),
+                    tokens_of(row.uniform), evicted_of(row.uniform));
   }
-  line("all kept", "as much memory whose layers all keep everything");
-  line("need", need_of(plan));
-  line("trace", all_of(plan));
-  return text;
+  text.line("all kept", "as much memory whose layers all keep everything");
+  text.line("need", need_of(plan));
+  text.line("trace", all_of(plan));
+  return text.text;
 }
 
 std::string json_of(const CapacityOptions& options, const HybridModel& model,
@@ -99,21 +95,19 @@ std::string json_of(const CapacityOptions& options, const HybridModel& model,
   };
   for (const HybridCapacityRow& row : plan.rows) {
     j["sizes"].push_back({{"memory_bytes", row.memory_bytes},
-                          {"gib", double(row.memory_bytes) / bytes_per_gib},
+                          {"gib", gib_of(row.memory_bytes)},
                           {"blocks", row.memory_bytes / plan.block_bytes},
                           {"groups", run_of(row.groups)},
                           {"uniform", run_of(row.uniform)}});
   }
-  return j.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return json_text(j);
 }
 
 namespace {
 
 ordered_json charts_of(const HybridCapacity& plan) {
   using Run = std::optional<PoolRun> HybridCapacityRow::*;
-  const auto memory = [](const HybridCapacityRow& row) {
-    return shown(double(row.memory_bytes) / bytes_per_gib);
-  };
+  const auto memory = [](const HybridCapacityRow& row) { return shown(gib_of(row.memory_bytes)); };
   const ordered_json x = {{"label", "memory"},
                           {"unit", "GiB"},
                           {"log", true},
@@ -180,17 +174,15 @@ ordered_json tables_of(const HybridModel& model, const HybridCapacity& plan) {
 std::string page_of(const CapacityOptions& options, const HybridModel& model,
                     const HybridCapacity& plan) {
   const ReplayOptions& replay = options.replay;
-  const std::string title =
-      "folio plan-capacity: " + std::filesystem::path(replay.trace).filename().string();
+  const std::string title = title_of("plan-capacity", replay);
   const HybridCapacityRow& last = plan.rows.back();
   ordered_json data;
   data["title"] = title;
   data["heading"] = "Sizes";
-  data["facts"] = facts_of_run(replay);
-  for (const auto& [name, text] :
-       {std::pair{"model", model_line(replay, model)}, std::pair{"method", method_of(options)},
-        std::pair{"need", need_of(plan)}, std::pair{"whole trace", all_of(plan)}})
-    data["facts"].push_back(ordered_json::array({name, text}));
+  data["facts"] = facts_of_run(replay, {{"model", model_line(replay, model)},
+                                        {"method", method_of(options)},
+                                        {"need", need_of(plan)},
+                                        {"whole trace", all_of(plan)}});
   data["lead"] =
       "No knee and no curve between the sizes: a hit needs pages of every group, so that stack "
       "distances, by which models with one kind of layer have every size at once, do not apply.";

@@ -28,7 +28,7 @@ Status bad(const std::string& reason) { return {Errc::invalid_argument, reason};
 
 // A value as it stands in the line, cut where it is long. Arrays and objects only by their kind:
 // nobody needs to see them whole.
-std::string shown(const json& value) {
+std::string text_of(const json& value) {
   if (value.is_array()) return fmt::format("an array of {}", value.size());
   if (value.is_object()) return "an object";
   return printable(value.dump(), 40);
@@ -62,12 +62,12 @@ struct Bounds {
 Result<int64_t> integer_of(const json& value, const std::string& what, Bounds bounds) {
   const auto expected = fmt::format("expected an integer from {} to {}", bounds.low, bounds.high);
   if (!value.is_number_integer())
-    return bad(fmt::format("{} is {}, {}", what, shown(value), expected));
+    return bad(fmt::format("{} is {}, {}", what, text_of(value), expected));
   const bool beyond_int64 =
       value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX};
   const auto number = value.get<int64_t>();
   if (beyond_int64 || number < bounds.low || number > bounds.high) {
-    return bad(fmt::format("{} is {}, {}", what, shown(value), expected));
+    return bad(fmt::format("{} is {}, {}", what, text_of(value), expected));
   }
   return number;
 }
@@ -90,7 +90,8 @@ Result<int64_t> timestamp_of(const json& value) {
   if (value.is_number_float()) {
     const auto number = value.get<double>();
     if (number >= 0.0 && number <= static_cast<double>(most)) return static_cast<int64_t>(number);
-    return bad(fmt::format("timestamp is {}, expected a number from 0 to {}", shown(value), most));
+    return bad(
+        fmt::format("timestamp is {}, expected a number from 0 to {}", text_of(value), most));
   }
   return integer_of(value, "timestamp", {0, most});
 }
@@ -172,8 +173,8 @@ class LineReader {
   Result<int64_t> id_of(const json& value, const std::string& what) {
     if (!is_simulators_) return integer_of(value, what, {0, max_hash_id});
     if (!value.is_number_integer() && !value.is_string()) {
-      return bad(
-          fmt::format("{} is {}, expected an integer of 64 bits or a string", what, shown(value)));
+      return bad(fmt::format("{} is {}, expected an integer of 64 bits or a string", what,
+                             text_of(value)));
     }
     // 5 and "5" are one id, as they are there.
     const auto& name = value.is_string() ? value.get_ref<const std::string&>() : value.dump();
@@ -196,7 +197,7 @@ class LineReader {
           std::min<int64_t>(tokens_per_block_, input_length - i * tokens_per_block_);
       if (tokens != expected)
         return bad(fmt::format("block_tokens[{}] is {}, expected {} by block_size and input_length",
-                               i, shown(tokens), expected));
+                               i, text_of(tokens), expected));
     }
     return {};
   }
@@ -266,6 +267,23 @@ Result<std::vector<TraceRequest>> read_trace(std::istream& file, const std::stri
   }
   if (requests.empty()) return bad(fmt::format("{}: the trace has no requests", path));
   return requests;
+}
+
+int64_t cached_tokens(const TraceRequest& request) {
+  return int64_t{request.input_length} + std::max(request.output_length, 1) - 1;
+}
+
+TraceDemand demand_of(std::span<const TraceRequest> trace) {
+  TraceDemand demand{.requests = std::ssize(trace)};
+  for (const TraceRequest& request : trace) {
+    demand.prompt_tokens += request.input_length;
+    demand.output_tokens += request.output_length;
+    const int64_t tokens = cached_tokens(request);
+    if (tokens <= demand.longest_tokens) continue;
+    demand.longest_tokens = tokens;
+    demand.longest_line = request.line;
+  }
+  return demand;
 }
 
 }  // namespace folio::cli

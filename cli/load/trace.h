@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <istream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,20 @@ struct TraceRequest {
   int32_t tokens_per_block = mooncake_tokens_per_block;
   std::vector<int32_t> hash_ids;  ///< ceil(input_length / tokens_per_block)
 };
+
+/// Tokens that the request puts into a cache.
+int64_t cached_tokens(const TraceRequest& request);
+
+/// What a trace asks of a cache.
+struct TraceDemand {
+  int64_t requests = 0;
+  int64_t prompt_tokens = 0;
+  int64_t output_tokens = 0;
+  int64_t longest_line = 0;    ///< of the trace: the request with most tokens
+  int64_t longest_tokens = 0;  ///< its
+  int64_t longest_bytes = 0;   ///< it needs, where all layers keep everything: the model says it
+};
+TraceDemand demand_of(std::span<const TraceRequest> trace);
 
 /// The first `limit` requests of the file (0: all).
 /// Errors: io if the file cannot be read; invalid_argument "file:line: reason" for the first line

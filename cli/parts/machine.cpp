@@ -12,6 +12,8 @@
 #include <fstream>
 #include <string_view>
 
+#include "parts/numbers.h"
+
 namespace folio::cli {
 namespace {
 
@@ -44,11 +46,10 @@ std::string quoted(std::string_view argument) {
 }  // namespace
 
 std::string machine_line() {
-  constexpr double gib = 1024.0 * 1024.0 * 1024.0;
   const double memory =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   return fmt::format("{}, {} processors, {:.1f} GiB", processor(), sysconf(_SC_NPROCESSORS_ONLN),
-                     memory / gib);
+                     memory / bytes_per_gib);
 }
 
 std::string date_now() {

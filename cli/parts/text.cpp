@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/parts/text.cpp: foreign text in messages.
+/// cli/parts/text.cpp: foreign text, lines and JSON.
 #include "parts/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 namespace folio::cli {
 
@@ -11,6 +14,14 @@ std::string printable(std::string_view text, size_t most) {
   std::replace_if(
       shown.begin(), shown.end(), [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
   return text.size() <= most ? shown : shown + "...";
+}
+
+void Summary::line(std::string_view label, std::string_view value) {
+  text += fmt::format("{:<{}}{}\n", label, width, value);
+}
+
+std::string json_text(const nlohmann::ordered_json& figures) {
+  return figures.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace folio::cli

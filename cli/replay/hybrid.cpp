@@ -8,10 +8,11 @@
 #include <cmath>
 #include <utility>
 
+#include "parts/numbers.h"
+
 namespace folio::cli {
 namespace {
 
-constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
 // Without attention the memory is that of a server; with it, this machine has to have it.
 constexpr int64_t usual_memory_bytes = int64_t{64} << 30, usual_computed_bytes = int64_t{4} << 30;
 

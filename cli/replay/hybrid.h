@@ -18,7 +18,7 @@
 #include "load/options.h"
 #include "load/trace.h"
 #include "replay/engine.h"
-#include "replay/hybrid_recorder.h"
+#include "replay/recorder.h"
 
 namespace folio::cli {
 
@@ -58,22 +58,12 @@ struct PoolRun {
   LayerTotals layers = {};
   VerifySummary verify = {};
   PoolStats stats = {};
-  PoolHistograms histograms = {};            ///< where metrics are asked for
-  std::unique_ptr<HybridRecorder> recorder;  ///< where one was asked for
-};
-
-/// What a trace asks of a cache.
-struct HybridDemand {
-  int64_t requests = 0;
-  int64_t prompt_tokens = 0;
-  int64_t output_tokens = 0;
-  int64_t longest_line = 0;    ///< of the trace: the request with most tokens
-  int64_t longest_tokens = 0;  ///< its
-  int64_t longest_bytes = 0;   ///< it needs, where all layers keep everything
+  PoolHistograms histograms = {};           ///< where metrics are asked for
+  std::unique_ptr<GroupRecorder> recorder;  ///< where one was asked for
 };
 
 struct HybridFigures {
-  HybridDemand demand = {};
+  TraceDemand demand = {};
   int64_t memory_bytes = 0;
   PoolRun groups;
   std::optional<PoolRun> uniform;  ///< all layers keep everything; none without room for a request
@@ -104,7 +94,7 @@ struct PoolTask {
 /// A trace through the pool of a model's groups and through the one whose layers all keep
 /// everything, but for the memory.
 struct HybridTasks {
-  HybridDemand demand = {};
+  TraceDemand demand = {};
   PoolTask groups = {}, uniform = {};
 };
 

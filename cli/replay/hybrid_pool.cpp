@@ -13,20 +13,6 @@
 namespace folio::cli {
 namespace {
 
-PoolOptions pool_options_of(const ReplayOptions& options, const PoolTask& task) {
-  PoolOptions pool;
-  pool.page_size = task.page_size;
-  pool.max_sequences = static_cast<uint32_t>(options.max_batch);
-  pool.max_pages_per_sequence =
-      static_cast<uint32_t>((task.longest_tokens + task.page_size - 1) / task.page_size);
-  pool.eviction = options.policy.eviction;
-  pool.groups = task.groups;
-  pool.arena_bytes = task.memory_bytes;
-  pool.min_partial_tokens = task.partial;
-  pool.histograms = !options.metrics.empty();
-  return pool;
-}
-
 /// Adds up what is used, step by step.
 class Usage : public StepWatcher {
  public:
@@ -103,28 +89,20 @@ class Usage : public StepWatcher {
 };
 
 /// What computes the task's layers, with its memory; null where it has none. Errors: those of
-/// Engine::create and check_memory; out_of_memory
+/// make_engine; out_of_memory
 Result<std::unique_ptr<Engine>> engine_of(const ReplayOptions& options, const PoolTask& task,
                                           const PoolOptions& pool_options, const PagePool& pool) {
-  if (task.layers.empty()) return std::unique_ptr<Engine>();
-  if (Status s = check_memory(pool_options, static_cast<double>(task.memory_bytes)); !s.is_ok())
+  std::vector<LayerRunnerOptions> layers = task.layers;
+  for (LayerRunnerOptions& one : layers) one.pages = pool.group(one.group).value().num_pages;
+  auto made =
+      make_engine(options, pool_options, std::move(layers), static_cast<double>(task.memory_bytes),
+                  task.longest_tokens, default_executor(options.threads));
+  if (!made || *made == nullptr) return made;
+  Engine& engine = **made;
+  if (Status s = check_memory(pool_options, engine.required_bytes(task.longest_tokens)); !s.is_ok())
     return s;
-  const Executor executor = default_executor(options.threads);
-  EngineOptions wanted{task.layers, options.verify, options.verify_share, options.seed};
-  for (LayerRunnerOptions& layers : wanted.groups) {
-    layers.pages = pool.group(layers.group).value().num_pages;
-    layers.limits = {.batch = options.max_batch,
-                     .tokens = options.step_tokens,
-                     .context = static_cast<int32_t>(task.longest_tokens),
-                     .parallelism = executor.concurrency(executor.context)};
-  }
-  auto engine = Engine::create(wanted, executor);
-  if (!engine) return engine.error();
-  if (Status s = check_memory(pool_options, engine->required_bytes(task.longest_tokens));
-      !s.is_ok())
-    return s;
-  if (Status s = engine->allocate(); !s.is_ok()) return s;
-  return std::make_unique<Engine>(std::move(*engine));
+  if (Status s = engine.allocate(); !s.is_ok()) return s;
+  return made;
 }
 
 Status of_option(const ReplayOptions& options, const Status& status) {
@@ -136,7 +114,10 @@ Status of_option(const ReplayOptions& options, const Status& status) {
 
 Result<PoolRun> run_pool(const ReplayOptions& options, std::span<const TraceRequest> trace,
                          const PoolTask& task) {
-  const PoolOptions pool_options = pool_options_of(options, task);
+  PoolOptions pool_options = pool_options_of(options, task.page_size, task.longest_tokens);
+  pool_options.min_partial_tokens = task.partial;
+  pool_options.groups = task.groups;
+  pool_options.arena_bytes = task.memory_bytes;
   if (Status s = check_memory(pool_options, 0.0); !s.is_ok()) return of_option(options, s);
   auto pool = PagePool::create(pool_options);
   if (!pool) return of_option(options, pool.error());
@@ -145,7 +126,7 @@ Result<PoolRun> run_pool(const ReplayOptions& options, std::span<const TraceRequ
   Engine* const engine = made->get();
   PoolRun run;
   if (task.records)
-    run.recorder = std::make_unique<HybridRecorder>(trace, *pool, task.groups, task.memory_bytes);
+    run.recorder = std::make_unique<GroupRecorder>(trace, *pool, task.groups, task.memory_bytes);
   Usage usage(*pool, task, run);
   Scheduler scheduler(trace, *pool, {options.max_batch, options.step_tokens}, nullptr,
                       Reserve::step, task.checkpoint);

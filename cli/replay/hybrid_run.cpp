@@ -1,27 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// cli/replay/hybrid_run.cpp: what a trace and a model ask of two pools, and both of them run.
-#include <algorithm>
 #include <utility>
 
 #include "replay/hybrid.h"
 
 namespace folio::cli {
 namespace {
-
-/// Finds the request with most tokens, and sums up.
-HybridDemand demand_of(std::span<const TraceRequest> trace) {
-  HybridDemand demand;
-  for (const TraceRequest& request : trace) {
-    demand.prompt_tokens += request.input_length;
-    demand.output_tokens += request.output_length;
-    const int64_t tokens = int64_t{request.input_length} + std::max(request.output_length, 1) - 1;
-    if (tokens <= demand.longest_tokens) continue;
-    demand.longest_tokens = tokens;
-    demand.longest_line = request.line;
-  }
-  demand.requests = static_cast<int64_t>(trace.size());
-  return demand;
-}
 
 /// The layers that are computed, group by group. They are numbered as the groups stand, those of
 /// states too.
@@ -52,7 +36,7 @@ Result<HybridTasks> tasks_of(const ReplayOptions& options, const HybridModel& mo
   if (!groups) return groups.error();
   const GroupOptions uniform = uniform_group(*groups, sizes);
   HybridTasks tasks{.demand = demand_of(trace)};
-  HybridDemand& demand = tasks.demand;
+  TraceDemand& demand = tasks.demand;
   tasks.groups = {.groups = std::move(*groups),
                   .page_size = options.page_size,
                   .checkpoint = options.checkpoint,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cli/replay/make_pool.cpp: a pool, where this machine has the memory for it.
+/// cli/replay/make_pool.cpp: a pool and an engine, where this machine has the memory for them.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <string>
 #include <utility>
 
+#include "parts/numbers.h"
 #include "replay/replay.h"
 
 namespace folio::cli {
@@ -17,9 +18,8 @@ Status check_memory(const PoolOptions& pool, double more) {
   const double present =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   if (wanted <= present) return {};
-  constexpr double gib = 1024.0 * 1024.0 * 1024.0;
-  const std::string sizes =
-      fmt::format("{:.1f} GiB, this machine has {:.1f} GiB: give", wanted / gib, present / gib);
+  const std::string sizes = fmt::format("{:.1f} GiB, this machine has {:.1f} GiB: give",
+                                        wanted / bytes_per_gib, present / bytes_per_gib);
   if (pool.arena_bytes == 0) {
     return {Errc::invalid_argument,
             fmt::format("{} pages, their tables and the step need {} fewer --pages, --layers, "
@@ -29,6 +29,36 @@ Status check_memory(const PoolOptions& pool, double more) {
   return {Errc::invalid_argument,
           fmt::format("{} {} bytes of pages need {} less, or a larger --page-size",
                       more > 0.0 ? "the step and" : "the tables of", pool.arena_bytes, sizes)};
+}
+
+PoolOptions pool_options_of(const ReplayOptions& options, int32_t page_size,
+                            int64_t longest_tokens) {
+  PoolOptions pool;
+  pool.page_size = page_size;
+  pool.max_sequences = static_cast<uint32_t>(options.max_batch);
+  pool.max_pages_per_sequence = static_cast<uint32_t>((longest_tokens + page_size - 1) / page_size);
+  pool.eviction = options.policy.eviction;
+  pool.min_partial_tokens = options.partial;
+  pool.histograms = !options.metrics.empty();
+  return pool;
+}
+
+Result<std::unique_ptr<Engine>> make_engine(const ReplayOptions& options, const PoolOptions& pool,
+                                            std::vector<LayerRunnerOptions> layers, double bytes,
+                                            int64_t longest_tokens, const Executor& executor) {
+  if (layers.empty()) return std::unique_ptr<Engine>();
+  // before the planes of so many pages are described
+  if (Status s = check_memory(pool, bytes); !s.is_ok()) return s;
+  for (LayerRunnerOptions& one : layers) {
+    one.limits = {.batch = options.max_batch,
+                  .tokens = options.step_tokens,
+                  .context = static_cast<int32_t>(longest_tokens),
+                  .parallelism = executor.concurrency(executor.context)};
+  }
+  auto engine = Engine::create(
+      {std::move(layers), options.verify, options.verify_share, options.seed}, executor);
+  if (!engine) return engine.error();
+  return std::make_unique<Engine>(std::move(*engine));
 }
 
 Result<TieredPool> make_pool(PoolOptions options, std::unique_ptr<TieredPages> tiers, double more) {

@@ -12,7 +12,7 @@ Result<Comparison> compare_policies(ReplayOptions options, std::span<const Trace
   Comparison comparison;
   for (const Eviction eviction : evictions_of(options.policy)) {
     options.policy = {eviction};
-    std::unique_ptr<Recorder> recorder;
+    std::unique_ptr<PageRecorder> recorder;
     const auto figures =
         replay_blocks(options, trace, options.report.empty() ? nullptr : &recorder);
     if (!figures) return figures.error();

@@ -17,8 +17,8 @@ namespace folio::cli {
 struct PolicyFigures {
   std::string policy;
   BlockCounts counts = {};
-  double seconds = 0.0;                     ///< of the pool; 0 of the optimum, which has none
-  std::unique_ptr<Recorder> recorder = {};  ///< where one was asked for; none of the optimum
+  double seconds = 0.0;                         ///< of the pool; 0 of the optimum, which has none
+  std::unique_ptr<PageRecorder> recorder = {};  ///< where one was asked for; none of the optimum
 };
 
 struct Comparison {

@@ -8,6 +8,7 @@
 #include "folio/core/status.h"
 #include "load/options.h"
 #include "load/trace.h"
+#include "replay/engine.h"
 #include "replay/figures.h"
 #include "replay/recorder.h"
 
@@ -19,18 +20,28 @@ namespace folio::cli {
 /// `recorder`: empty, or becomes what a report shows of it; so in replay_blocks.
 Result<ReplayFigures> replay_steps(const ReplayOptions& options,
                                    std::span<const TraceRequest> trace,
-                                   std::unique_ptr<Recorder>* recorder = nullptr);
+                                   std::unique_ptr<PageRecorder>* recorder = nullptr);
 
 /// One request after the other through the pool alone; a page is a block of the trace and a token
 /// of the pool is a block's id. Errors: those of the pool; invalid_argument for a cache smaller
 /// than one request
 Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
                                     std::span<const TraceRequest> trace,
-                                    std::unique_ptr<Recorder>* recorder = nullptr);
+                                    std::unique_ptr<PageRecorder>* recorder = nullptr);
 
 /// Whether this machine's memory can hold the pool's tables and `more` bytes. Errors:
 /// invalid_argument with both sizes; those of the pool's options
 Status check_memory(const PoolOptions& pool, double more);
+
+/// What every pool of a replay has of the options. The longest sequence has so many tokens.
+PoolOptions pool_options_of(const ReplayOptions& options, int32_t page_size,
+                            int64_t longest_tokens);
+
+/// What computes `layers`, whose limits are those of the options and whose pages take `bytes`;
+/// without its memory, and null without layers. Errors: those of check_memory and Engine::create
+Result<std::unique_ptr<Engine>> make_engine(const ReplayOptions& options, const PoolOptions& pool,
+                                            std::vector<LayerRunnerOptions> layers, double bytes,
+                                            int64_t longest_tokens, const Executor& executor);
 
 /// A pool and what is below it.
 struct TieredPool {

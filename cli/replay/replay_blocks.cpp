@@ -89,14 +89,14 @@ TokensBySource tokens_of(const TraceRequest& request, const TieredAdmit& found) 
 }
 
 /// What the trace asks of the pool.
-struct Demand {
+struct BlockDemand {
   const TraceRequest& longest;
   int64_t blocks = 0;  ///< of all requests
 
   [[nodiscard]] int64_t longest_blocks() const { return std::ssize(longest.hash_ids); }
 };
 
-Demand demand_of(std::span<const TraceRequest> trace) {
+BlockDemand block_demand_of(std::span<const TraceRequest> trace) {
   std::unordered_set<int32_t> ids;
   for (const TraceRequest& request : trace)
     ids.insert(request.hash_ids.begin(), request.hash_ids.end());
@@ -107,7 +107,7 @@ Demand demand_of(std::span<const TraceRequest> trace) {
 }
 
 /// Errors: invalid_argument for --pages that do not hold the longest request
-Result<PoolOptions> pool_options_of(const ReplayOptions& options, const Demand& demand) {
+Result<PoolOptions> pool_options_of(const ReplayOptions& options, const BlockDemand& demand) {
   const int64_t pages = options.pages != 0 ? options.pages : demand.blocks;
   if (pages < demand.longest_blocks()) {
     return Status(
@@ -115,20 +115,17 @@ Result<PoolOptions> pool_options_of(const ReplayOptions& options, const Demand& 
         fmt::format("--pages: {} are fewer than the {} blocks of the request in line {} of {}",
                     pages, demand.longest_blocks(), demand.longest.line, options.trace));
   }
-  PoolOptions pool;
+  PoolOptions pool = pool_options_of(options, 1, demand.longest_blocks());
   pool.num_pages = static_cast<uint32_t>(pages);
-  pool.page_size = 1;
   pool.max_sequences = 1;
-  pool.max_pages_per_sequence = static_cast<uint32_t>(demand.longest_blocks());
-  pool.eviction = options.policy.eviction;
-  pool.histograms = !options.metrics.empty();
   return pool;
 }
 
 /// Replays requests and adds them up. `recorder` may be null.
 class BlockReplay {
  public:
-  BlockReplay(const BlockCache& cache, Recorder* recorder) : cache_(cache), recorder_(recorder) {}
+  BlockReplay(const BlockCache& cache, PageRecorder* recorder)
+      : cache_(cache), recorder_(recorder) {}
 
   Status run(const TraceRequest& request) {
     double& seconds = figures_.step_seconds.emplace_back(0.0);
@@ -177,7 +174,7 @@ class BlockReplay {
   }
 
   BlockCache cache_;
-  Recorder* recorder_;
+  PageRecorder* recorder_;
   Held held_;
   SourceRecorder sources_;
   TokensBySource all_;
@@ -188,8 +185,8 @@ class BlockReplay {
 
 Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
                                     std::span<const TraceRequest> trace,
-                                    std::unique_ptr<Recorder>* recorder) {
-  const Demand demand = demand_of(trace);
+                                    std::unique_ptr<PageRecorder>* recorder) {
+  const BlockDemand demand = block_demand_of(trace);
   auto pool_options = pool_options_of(options, demand);
   if (!pool_options) return pool_options.error();
   auto below = tiers_of(options, demand.longest.tokens_per_block,
@@ -199,7 +196,8 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
   if (!below) return below.error();
   const auto made = make_pool(*pool_options, std::move(*below));
   if (!made) return made.error();
-  if (recorder != nullptr) *recorder = std::make_unique<Recorder>(trace, pool_options->num_pages);
+  if (recorder != nullptr)
+    *recorder = std::make_unique<PageRecorder>(trace, pool_options->num_pages);
   BlockReplay replay({*made->pool, made->tiers.get()}, recorder ? recorder->get() : nullptr);
   ProgressBar progress(!options.quiet);
   double seconds = 0.0;

@@ -13,68 +13,47 @@ namespace {
 
 constexpr int64_t usual_cache_bytes = int64_t{4} << 30;
 
-/// Tokens that a request puts into the cache.
-int64_t tokens_of(const TraceRequest& request) {
-  return int64_t{request.input_length} + std::max(request.output_length, 1) - 1;
-}
-
-/// What the trace needs of the cache.
-struct Demand {
-  int64_t longest_tokens = 0;
-  int64_t longest_pages = 0;  ///< of one request
-  int64_t longest_line = 0;
-  int64_t all_pages = 0;  ///< of all requests, as if they shared nothing
-};
-
-Demand demand_of(std::span<const TraceRequest> trace, int32_t page_size) {
-  Demand demand;
-  for (const TraceRequest& request : trace) {
-    const int64_t pages = (tokens_of(request) + page_size - 1) / page_size;
-    demand.all_pages += pages;
-    if (tokens_of(request) <= demand.longest_tokens) continue;
-    demand.longest_tokens = tokens_of(request);
-    demand.longest_pages = pages;
-    demand.longest_line = request.line;
-  }
-  return demand;
+/// Of all requests, as if they shared nothing.
+int64_t all_pages_of(std::span<const TraceRequest> trace, int32_t page_size) {
+  int64_t pages = 0;
+  for (const TraceRequest& request : trace)
+    pages += (cached_tokens(request) + page_size - 1) / page_size;
+  return pages;
 }
 
 /// Pages of a cache whose size was not given: all that the trace can use, but no more than
 /// `usual_cache_bytes` of keys and values. Errors: those of page_bytes
-Result<int64_t> usual_pages(const ReplayOptions& options, const Demand& demand) {
-  const int64_t most = std::min(demand.all_pages, int64_t{0x7fffffff});
+Result<int64_t> usual_pages(const ReplayOptions& options, int64_t all_pages,
+                            int64_t longest_pages) {
+  const int64_t most = std::min(all_pages, int64_t{0x7fffffff});
   if (options.compute == Compute::none) return most;
   const auto bytes = page_bytes(kv_shape_of(options.sizes, options.page_size, options.kv_dtype));
   if (!bytes) return bytes.error();
-  return std::max(std::min(most, usual_cache_bytes / *bytes), demand.longest_pages);
+  return std::max(std::min(most, usual_cache_bytes / *bytes), longest_pages);
 }
 
-Result<PoolOptions> pool_options_of(const ReplayOptions& options, const Demand& demand) {
-  const auto usual = usual_pages(options, demand);
+Result<PoolOptions> pool_options_of(const ReplayOptions& options, const TraceDemand& demand,
+                                    int64_t all_pages) {
+  PoolOptions pool = pool_options_of(options, options.page_size, demand.longest_tokens);
+  const int64_t longest_pages = pool.max_pages_per_sequence;
+  const auto usual = usual_pages(options, all_pages, longest_pages);
   if (!usual) return usual.error();
   const int64_t pages = options.pages != 0 ? options.pages : *usual;
-  if (pages < demand.longest_pages) {
+  if (pages < longest_pages) {
     return Status(Errc::invalid_argument,
                   fmt::format("--pages: {} pages of {} tokens hold fewer than the {} tokens of the "
                               "request in line {} of {}",
                               pages, options.page_size, demand.longest_tokens, demand.longest_line,
                               options.trace));
   }
-  PoolOptions pool;
   pool.num_pages = static_cast<uint32_t>(pages);
-  pool.page_size = options.page_size;
-  pool.max_sequences = static_cast<uint32_t>(options.max_batch);
-  pool.max_pages_per_sequence = static_cast<uint32_t>(demand.longest_pages);
-  pool.eviction = options.policy.eviction;
-  pool.histograms = !options.metrics.empty();
-  pool.min_partial_tokens = options.partial;
   return pool;
 }
 
 /// What reports show of steps.
 class Watcher : public StepWatcher {
  public:
-  Watcher(const PagePool& pool, Recorder* recorder, TieredPages* below, ReplayFigures& figures)
+  Watcher(const PagePool& pool, PageRecorder* recorder, TieredPages* below, ReplayFigures& figures)
       : pool_(pool), recorder_(recorder), below_(below), figures_(figures) {}
 
   void begun(const Step& step, std::span<const std::span<const PageCopy>>) override {
@@ -130,45 +109,31 @@ class Watcher : public StepWatcher {
   }
 
   const PagePool& pool_;
-  Recorder* recorder_;  // may be null
-  TieredPages* below_;  // may be null
+  PageRecorder* recorder_;  // may be null
+  TieredPages* below_;      // may be null
   ReplayFigures& figures_;
   SourceRecorder sources_;
   std::vector<AdmittedRequest> admitted_;
 };
 
-/// What computes, without its memory; none where nothing is computed. Errors: those of
-/// check_memory and Engine::create
+/// Errors: those of page_bytes and make_engine
 Result<std::unique_ptr<Engine>> engine_of(const ReplayOptions& options, const PoolOptions& pool,
-                                          const Demand& demand, const Executor& executor) {
+                                          int64_t longest_tokens, const Executor& executor) {
   if (options.compute == Compute::none) return std::unique_ptr<Engine>();
-  LayerRunnerOptions layers{
-      .model = options.sizes,
-      .shape = kv_shape_of(options.sizes, options.page_size, options.kv_dtype),
-      .pages = pool.num_pages,
-      .limits = {.batch = options.max_batch,
-                 .tokens = options.step_tokens,
-                 .context = static_cast<int32_t>(demand.longest_tokens),
-                 .parallelism = executor.concurrency(executor.context)}};
-  const auto page = page_bytes(layers.shape);
+  const KVShape shape = kv_shape_of(options.sizes, options.page_size, options.kv_dtype);
+  const auto page = page_bytes(shape);
   if (!page) return page.error();
-  // before the planes of so many pages are described
-  const double planes = static_cast<double>(layers.pages) * static_cast<double>(*page);
-  if (Status s = check_memory(pool, planes); !s.is_ok()) return s;
-  auto engine =
-      Engine::create({{layers}, options.verify, options.verify_share, options.seed}, executor);
-  if (!engine) return engine.error();
-  return std::make_unique<Engine>(std::move(*engine));
+  return make_engine(
+      options, pool, {{.model = options.sizes, .shape = shape, .pages = pool.num_pages}},
+      static_cast<double>(pool.num_pages) * static_cast<double>(*page), longest_tokens, executor);
 }
 
 /// What is known before and behind the loop.
-void add_figures(std::span<const TraceRequest> trace, const PagePool& pool, const Engine* engine,
+void add_figures(const TraceDemand& demand, const PagePool& pool, const Engine* engine,
                  const StepTimes& times, ReplayFigures& figures) {
-  figures.requests = static_cast<int64_t>(trace.size());
-  for (const TraceRequest& request : trace) {
-    figures.prompt_tokens += request.input_length;
-    figures.output_tokens += request.output_length;
-  }
+  figures.requests = demand.requests;
+  figures.prompt_tokens = demand.prompt_tokens;
+  figures.output_tokens = demand.output_tokens;
   figures.seconds = times.seconds;
   figures.pool_seconds = times.pool_seconds;
   figures.computed_tokens = times.computed_tokens;
@@ -186,20 +151,21 @@ void add_figures(std::span<const TraceRequest> trace, const PagePool& pool, cons
 
 Result<ReplayFigures> replay_steps(const ReplayOptions& options,
                                    std::span<const TraceRequest> trace,
-                                   std::unique_ptr<Recorder>* recorder) {
-  const Demand demand = demand_of(trace, options.page_size);
-  const auto pool_options = pool_options_of(options, demand);
+                                   std::unique_ptr<PageRecorder>* recorder) {
+  const TraceDemand demand = demand_of(trace);
+  const int64_t all_pages = all_pages_of(trace, options.page_size);
+  const auto pool_options = pool_options_of(options, demand, all_pages);
   if (!pool_options) return pool_options.error();
   const Executor executor = default_executor(options.threads);
   auto below = tiers_of(options, options.page_size,
-                        {.all_pages = demand.all_pages,
-                         .longest_pages = demand.longest_pages,
+                        {.all_pages = all_pages,
+                         .longest_pages = pool_options->max_pages_per_sequence,
                          .page_size = options.page_size,
                          .max_batch = options.max_batch});
   if (!below) return below.error();
 
   // Sizes first, memory last.
-  const auto computes = engine_of(options, *pool_options, demand, executor);
+  const auto computes = engine_of(options, *pool_options, demand.longest_tokens, executor);
   if (!computes) return computes.error();
   Engine* const engine = computes->get();
   const auto made =
@@ -212,7 +178,8 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options,
 
   ReplayFigures figures;
   figures.threads = executor.concurrency(executor.context);
-  if (recorder != nullptr) *recorder = std::make_unique<Recorder>(trace, pool_options->num_pages);
+  if (recorder != nullptr)
+    *recorder = std::make_unique<PageRecorder>(trace, pool_options->num_pages);
   PagePool& pool = *made->pool;
   TieredPages* const tiers = made->tiers.get();
   Watcher watcher(pool, recorder != nullptr ? recorder->get() : nullptr, tiers, figures);
@@ -223,7 +190,7 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options,
       !s.is_ok())
     return s;
   watcher.finish();
-  add_figures(trace, pool, engine, times, figures);
+  add_figures(demand, pool, engine, times, figures);
   return figures;
 }
 

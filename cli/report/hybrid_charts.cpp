@@ -6,32 +6,33 @@
 
 #include <utility>
 
-#include "report/chart_parts.h"
+#include "parts/numbers.h"
+#include "report/charts.h"
 
 namespace folio::cli {
 namespace {
 
 using nlohmann::ordered_json;
 
-constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
-
-double gib_of(int64_t pages, int64_t page_bytes) {
-  return static_cast<double>(pages) * static_cast<double>(page_bytes) / bytes_per_gib;
-}
-
 /// Bytes that steps hold, of all groups.
-double used_gib(const HybridRecorder& recorder, const HybridSample& sample) {
+double used_gib(const GroupRecorder& recorder, const StepSample& sample) {
   double gib = 0.0;
   for (size_t g = 0; g < sample.groups.size(); ++g)
     gib += gib_of(sample.groups[g].used, recorder.page_bytes(g));
   return gib;
 }
 
+std::vector<std::string> names_of(const PoolRun& run, const std::string& front = "") {
+  std::vector<std::string> names;
+  for (const GroupUse& group : run.groups) names.push_back(front + title_of(group.options));
+  return names;
+}
+
 ordered_json occupancy(const PoolRun& run) {
-  const HybridRecorder& recorder = *run.recorder;
+  const GroupRecorder& recorder = *run.recorder;
   ordered_json all = ordered_json::array();
   const auto add = [&](const std::string& name, int64_t GroupPages::*field, size_t g) {
-    const auto value = [&](const HybridSample& s) {
+    const auto value = [&](const StepSample& s) {
       return shown(gib_of(s.groups[g].*field, recorder.page_bytes(g)));
     };
     all.push_back(series(name, of_samples(recorder.steps(), value)));
@@ -40,14 +41,14 @@ ordered_json occupancy(const PoolRun& run) {
     add(title_of(run.groups[g].options) + ", used", &GroupPages::used, g);
   for (size_t g = 0; g < run.groups.size(); ++g)
     add(title_of(run.groups[g].options) + ", cached", &GroupPages::cached, g);
-  const auto free = [&](const HybridSample& s) {
-    double gib = gib_of(recorder.arena_bytes(), 1) - used_gib(recorder, s);
+  const auto free = [&](const StepSample& s) {
+    double gib = gib_of(recorder.arena_bytes()) - used_gib(recorder, s);
     for (size_t g = 0; g < s.groups.size(); ++g)
       gib -= gib_of(s.groups[g].cached, recorder.page_bytes(g));
     return shown(gib);
   };
   all.push_back(series("free", of_samples(recorder.steps(), free)));
-  return over_steps(recorder.steps(), "step",
+  return over_steps(recorder, "step",
                     {{"id", "occupancy"},
                      {"wide", "double"},
                      {"title", "Occupancy"},
@@ -59,17 +60,15 @@ ordered_json occupancy(const PoolRun& run) {
                      {"series", all}});
 }
 
-ordered_json saved(const HybridRecorder& recorder) {
-  const auto used = [&](const HybridSample& s) { return shown(used_gib(recorder, s)); };
-  const auto everything = [](const HybridSample& s) {
-    return shown(gib_of(s.everything_bytes, 1));
-  };
-  const auto difference = [&](const HybridSample& s) {
-    return shown(gib_of(s.everything_bytes, 1) - used_gib(recorder, s));
+ordered_json saved(const GroupRecorder& recorder) {
+  const auto used = [&](const StepSample& s) { return shown(used_gib(recorder, s)); };
+  const auto everything = [](const StepSample& s) { return shown(gib_of(s.everything_bytes)); };
+  const auto difference = [&](const StepSample& s) {
+    return shown(gib_of(s.everything_bytes) - used_gib(recorder, s));
   };
   const auto& steps = recorder.steps();
   return over_steps(
-      steps, "step",
+      recorder, "step",
       {{"id", "saved"},
        {"title", "Memory saved"},
        {"note", "What steps hold, and what they would if every layer kept everything."},
@@ -81,72 +80,23 @@ ordered_json saved(const HybridRecorder& recorder) {
                        series("saved", of_samples(steps, difference))})}});
 }
 
-ordered_json hit_rate(const HybridRecorder& recorder) {
-  int64_t found = 0, looked = 0;
-  const auto so_far = [&](const HybridSample& s) {
-    return percent(found += s.hit_tokens, looked += s.prompt_tokens);
-  };
-  const auto now = [](const HybridSample& s) { return percent(s.hit_tokens, s.prompt_tokens); };
-  const auto& steps = recorder.steps();
-  return over_steps(
-      steps, "step",
-      {{"id", "hit-rate"},
-       {"title", "Hit rate over time"},
-       {"note", "Of the tokens of new requests' prompts, those that every group had."},
-       {"kind", "line"},
-       {"y", {{"label", "tokens found"}, {"unit", "%"}, {"max", 100}}},
-       {"series", ordered_json::array({series("since the beginning", of_samples(steps, so_far)),
-                                       faint(series("at this time", of_samples(steps, now)))})}});
-}
-
-ordered_json evictions(const PoolRun& run) {
-  const auto& steps = run.recorder->steps();
-  ordered_json all = ordered_json::array();
-  for (size_t g = 0; g < run.groups.size(); ++g) {
-    const auto rate = [g](const HybridSample& s) {
-      return shown(static_cast<double>(s.groups[g].evicted) / static_cast<double>(s.steps));
-    };
-    all.push_back(series(title_of(run.groups[g].options), of_samples(steps, rate)));
-  }
-  return over_steps(steps, "step",
-                    {{"id", "evictions"},
-                     {"title", "Evictions"},
-                     {"note", "Cached pages of each group that gave way to new content."},
-                     {"kind", "line"},
-                     {"y", {{"label", "pages each step"}}},
-                     {"series", all}});
-}
-
-/// The arena by time, a layer for what was found and written in each group.
+/// The arena by time.
 ordered_json heat_map(const PoolRun& run) {
-  const HybridRecorder& recorder = *run.recorder;
-  const auto rows = static_cast<std::ptrdiff_t>(recorder.heat_rows());
-  ordered_json layers = ordered_json::array();
-  const auto add = [&](const std::string& name, std::vector<uint32_t> HeatColumn::*field,
-                       size_t g) {
-    const auto value = [&](const HeatColumn& column) {
-      const auto first = (column.*field).begin() + static_cast<std::ptrdiff_t>(g) * rows;
-      return std::vector<uint32_t>(first, first + rows);
-    };
-    layers.push_back({{"name", name}, {"columns", of_samples(recorder.heat(), value)}});
-  };
-  for (size_t g = 0; g < run.groups.size(); ++g) {
-    const std::string group = title_of(run.groups[g].options);
-    add("found: " + group, &HeatColumn::found, g);
-    add("written: " + group, &HeatColumn::written, g);
-  }
-  return over_steps(
-      recorder.heat(), "step",
-      {{"id", "heat"},
-       {"title", "Pages by time"},
-       {"note",
-        fmt::format("Each cell: {} slabs of {:.2f} MiB, which groups pass to each other; how often "
-                    "prompts found a page in one of them, or had one written.",
-                    recorder.slabs_per_row(),
-                    static_cast<double>(recorder.slab_bytes()) / (1024.0 * 1024.0))},
-       {"kind", "heat"},
-       {"y", {{"label", "slab"}, {"step", recorder.slabs_per_row()}}},
-       {"layers", layers}});
+  const GroupRecorder& recorder = *run.recorder;
+  const int64_t slabs = recorder.places_per_row();
+  ordered_json chart = {
+      {"id", "heat"},
+      {"title", "Pages by time"},
+      {"note",
+       fmt::format("Each cell: {} slabs of {:.2f} MiB, which groups pass to each other; how often "
+                   "prompts found a page in one of them, or had one written.",
+                   slabs, static_cast<double>(recorder.slab_bytes()) / bytes_per_mib)},
+      {"kind", "heat"},
+      {"y", {{"label", "slab"}, {"step", slabs}}},
+      {"layers", heat_layers(recorder, names_of(run, ": "))}};
+  const auto end = [](const HeatColumn& column) { return column.end; };
+  chart["x"] = {{"label", "step"}, {"values", of_samples(recorder.heat(), end)}};
+  return chart;
 }
 
 /// Bars for each policy. `series`: with values in the order of the runs.
@@ -161,17 +111,21 @@ ordered_json by_policy(const HybridPolicies& runs, ordered_json chart) {
 }  // namespace
 
 ordered_json hybrid_charts(const PoolRun& run) {
-  const HybridRecorder& recorder = *run.recorder;
+  const GroupRecorder& recorder = *run.recorder;
   return ordered_json::array(
-      {occupancy(run), saved(recorder), hit_rate(recorder), hit_positions(recorder.positions()),
-       evictions(run),
-       step_times(recorder.steps(), "step",
+      {occupancy(run), saved(recorder),
+       hit_rate(recorder, "step", "tokens",
+                "Of the tokens of new requests' prompts, those that every group had."),
+       hit_positions(recorder.positions()),
+       evictions(recorder, "step", names_of(run),
+                 "Cached pages of each group that gave way to new content."),
+       step_times(recorder, "step",
                   run.kernels.empty() ? "The pool's part: nothing is computed. " : ""),
        heat_map(run)});
 }
 
 ordered_json hybrid_policy_charts(const HybridPolicies& runs) {
-  const HybridDemand& demand = runs.front().figures.demand;
+  const TraceDemand& demand = runs.front().figures.demand;
   const auto rate = [&](const HybridPolicy& run) {
     return percent(run.figures.groups.hit_tokens, demand.prompt_tokens);
   };

@@ -3,6 +3,7 @@
 /// page.
 #include <fmt/format.h>
 
+#include "parts/numbers.h"
 #include "parts/page.h"
 #include "report/charts.h"
 #include "report/hybrid_charts.h"
@@ -17,15 +18,13 @@ std::string gib(double bytes) { return shown_gib(bytes) + " GiB"; }
 
 ordered_json facts_of(const ReplayOptions& options, const HybridModel& model,
                       const HybridFigures& f) {
-  ordered_json facts = facts_of_run(options);
-  const auto add = [&](const std::string& name, const std::string& text) {
-    facts.push_back(ordered_json::array({name, text}));
-  };
-  add("model", model_line(options, model));
-  add("compute", f.groups.kernels.empty() ? "none: pages and tables only" : f.groups.kernels);
-  add("order", order_of(options));
-  add("cache", cache_of(options, f));
-  return facts;
+  Facts facts = {
+      {"model", model_line(options, model)},
+      {"compute", f.groups.kernels.empty() ? "none: pages and tables only" : f.groups.kernels},
+      {"order", order_of(options)},
+      {"cache", cache_of(options, f)}};
+  if (!options.policy.all) facts.emplace_back("eviction", name(options.policy));
+  return facts_of_run(options, facts);
 }
 
 /// What the layers are and what a page of them is.
@@ -136,10 +135,9 @@ std::string page_of(const ReplayOptions& options, const HybridModel& model,
   const PoolRun& run = f.groups;
   const int64_t prompts = f.demand.prompt_tokens;
   ordered_json data;
-  data["title"] = title_of(options);
+  data["title"] = title_of("replay", options);
   data["heading"] = "Groups";
   data["facts"] = facts_of(options, model, f);
-  data["facts"].push_back(ordered_json::array({"eviction", name(options.policy)}));
   data["tiles"] = ordered_json::array(
       {tile("Tokens found", share(run.hit_tokens, prompts),
             fmt::format("{} of {} prompt tokens", grouped(run.hit_tokens), grouped(prompts))),
@@ -155,7 +153,7 @@ std::string page_of(const ReplayOptions& options, const HybridModel& model,
   data["runs"] =
       ordered_json::array({{{"name", name(options.policy)}, {"charts", hybrid_charts(run)}}});
   data["left_out"] = left_out;
-  return make_page(title_of(options), data);
+  return make_page(title_of("replay", options), data);
 }
 
 std::string page_of(const ReplayOptions& options, const HybridModel& model,
@@ -165,7 +163,7 @@ std::string page_of(const ReplayOptions& options, const HybridModel& model,
   for (const HybridPolicy& run : runs)
     if (run.figures.groups.hit_tokens > best->figures.groups.hit_tokens) best = &run;
   ordered_json data;
-  data["title"] = title_of(options);
+  data["title"] = title_of("replay", options);
   data["lead"] = fmt::format(
       "The offline optimum: {}. Hit rates over time are each policy's own: under another one the "
       "trace takes other steps.",
@@ -186,7 +184,7 @@ std::string page_of(const ReplayOptions& options, const HybridModel& model,
         {{"name", name(run.policy)}, {"charts", hybrid_charts(run.figures.groups)}});
   }
   data["left_out"] = left_out;
-  return make_page(title_of(options), data);
+  return make_page(title_of("replay", options), data);
 }
 
 }  // namespace folio::cli

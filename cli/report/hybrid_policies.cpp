@@ -40,7 +40,7 @@ Column column_of(std::string title, const HybridPolicies& runs, Value value) {
 }
 
 std::vector<Column> columns_of(const ReplayOptions& options, const HybridPolicies& runs) {
-  const HybridDemand& demand = runs.front().figures.demand;
+  const TraceDemand& demand = runs.front().figures.demand;
   using Figures = const HybridFigures&;
   Column policies{"policy", {}};
   for (const HybridPolicy& run : runs) policies.cells.push_back(name(run.policy));
@@ -79,11 +79,11 @@ std::vector<Column> columns_of(const ReplayOptions& options, const HybridPolicie
 
 std::string summary_of(const ReplayOptions& options, const HybridModel& model,
                        const HybridPolicies& runs) {
-  std::string text = summary_head(options, model, runs.front().figures);
-  text += table_of(columns_of(options, runs));
-  text += line_of("all kept", "tokens found by as much memory whose layers all keep everything");
-  text += line_of("optimum", no_optimum);
-  return text;
+  Summary text = summary_head(options, model, runs.front().figures);
+  text.text += table_of(columns_of(options, runs));
+  text.line("all kept", "tokens found by as much memory whose layers all keep everything");
+  text.line("optimum", no_optimum);
+  return text.text;
 }
 
 }  // namespace folio::cli

@@ -4,24 +4,21 @@
 
 #include <fmt/format.h>
 
+#include "parts/numbers.h"
 #include "report/report.h"
 
 namespace folio::cli {
 
 using nlohmann::ordered_json;
 
-double ratio(double part, double whole) { return whole > 0.0 ? part / whole : 0.0; }
-
 double mean_pages(const PoolRun& run, const GroupUse& group) {
-  return ratio(static_cast<double>(group.used_pages), static_cast<double>(run.steps));
+  return ratio(group.used_pages, run.steps);
 }
 
-std::string shown_gib(double bytes) {
-  return fmt::format("{:.3f}", bytes / (1024.0 * 1024.0 * 1024.0));
-}
+std::string shown_gib(double bytes) { return fmt::format("{:.3f}", bytes / bytes_per_gib); }
 
-double hit_rate(const PoolRun& run, const HybridDemand& demand) {
-  return ratio(static_cast<double>(run.hit_tokens), static_cast<double>(demand.prompt_tokens));
+double hit_rate(const PoolRun& run, const TraceDemand& demand) {
+  return ratio(run.hit_tokens, demand.prompt_tokens);
 }
 
 double evicted_bytes(const PoolRun& run) {
@@ -64,10 +61,6 @@ std::string model_line(const ReplayOptions& options, const HybridModel& model) {
                      name(options.kv_dtype), model.source);
 }
 
-std::string line_of(std::string_view label, std::string_view text) {
-  return fmt::format("{:<12}{}\n", label, text);
-}
-
 std::string cache_of(const ReplayOptions& options, const HybridFigures& f) {
   std::string cache =
       fmt::format("{} GiB, pages of {} tokens", shown_gib(static_cast<double>(f.memory_bytes)),
@@ -76,14 +69,16 @@ std::string cache_of(const ReplayOptions& options, const HybridFigures& f) {
   return cache + fmt::format(", hits inside them from {} on", options.partial);
 }
 
-std::string summary_head(const ReplayOptions& options, const HybridModel& model,
-                         const HybridFigures& f) {
-  return line_of("replay",
-                 fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
-                             f.demand.requests, f.demand.prompt_tokens, f.demand.output_tokens)) +
-         line_of("model", model_line(options, model)) +
-         line_of("cache", cache_of(options, f) +
-                              (options.policy.all ? "" : ", eviction by " + name(options.policy)));
+Summary summary_head(const ReplayOptions& options, const HybridModel& model,
+                     const HybridFigures& f) {
+  Summary text;
+  text.line("replay",
+            fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
+                        f.demand.requests, f.demand.prompt_tokens, f.demand.output_tokens));
+  text.line("model", model_line(options, model));
+  text.line("cache", cache_of(options, f) +
+                         (options.policy.all ? "" : ", eviction by " + name(options.policy)));
+  return text;
 }
 
 namespace {
@@ -94,7 +89,7 @@ ordered_json json_of(const BytesInUse& bytes) {
 
 }  // namespace
 
-ordered_json json_of(const PoolRun& run, const HybridDemand& demand) {
+ordered_json json_of(const PoolRun& run, const TraceDemand& demand) {
   ordered_json j;
   j["hit_tokens"] = run.hit_tokens;
   j["hit_rate_tokens"] = hit_rate(run, demand);
@@ -181,30 +176,30 @@ std::string uniform_hits(const HybridFigures& f) {
 std::string summary_of(const ReplayOptions& options, const HybridModel& model,
                        const HybridFigures& f) {
   const PoolRun& run = f.groups;
-  std::string text = summary_head(options, model, f);
-  add_table(model, run, text);
+  Summary text = summary_head(options, model, f);
+  add_table(model, run, text.text);
   const double saved = run.everything.mean - run.used.mean;
   const auto saved_peak = static_cast<double>(run.everything.peak - run.used.peak);
-  text += line_of("saved",
-                  fmt::format("{} GiB ({:.1f} %) in the mean, {} GiB ({:.1f} %) between the peaks",
-                              shown_gib(saved), 100.0 * ratio(saved, run.everything.mean),
-                              shown_gib(saved_peak),
-                              100.0 * ratio(saved_peak, static_cast<double>(run.everything.peak))));
-  text += line_of("hits",
-                  fmt::format("{:.4f} of tokens ({}); with as much memory, but every layer keeping "
-                              "everything: {}",
-                              hit_rate(run, f.demand), run.hit_tokens, uniform_hits(f)));
-  if (options.partial != 0) text += line_of("in pages", partial_hits(f, options.checkpoint != 0));
-  text += line_of("steps", steps_of(run));
-  if (f.uniform) text += line_of("", "every layer keeping everything: " + steps_of(*f.uniform));
+  text.line("saved",
+            fmt::format("{} GiB ({:.1f} %) in the mean, {} GiB ({:.1f} %) between the peaks",
+                        shown_gib(saved), 100.0 * ratio(saved, run.everything.mean),
+                        shown_gib(saved_peak),
+                        100.0 * ratio(saved_peak, static_cast<double>(run.everything.peak))));
+  text.line("hits",
+            fmt::format("{:.4f} of tokens ({}); with as much memory, but every layer keeping "
+                        "everything: {}",
+                        hit_rate(run, f.demand), run.hit_tokens, uniform_hits(f)));
+  if (options.partial != 0) text.line("in pages", partial_hits(f, options.checkpoint != 0));
+  text.line("steps", steps_of(run));
+  if (f.uniform) text.line("", "every layer keeping everything: " + steps_of(*f.uniform));
   if (options.compute == Compute::attention)
-    text += line_of("attention", run.kernels + "; " + attention_line(run.layers));
-  if (options.verify) text += line_of("verified", verified_line(run.verify));
-  return text;
+    text.line("attention", run.kernels + "; " + attention_line(run.layers));
+  if (options.verify) text.line("verified", verified_line(run.verify));
+  return text.text;
 }
 
 ordered_json json_head(const ReplayOptions& options, const HybridModel& model,
-                       const HybridDemand& demand) {
+                       const TraceDemand& demand) {
   ordered_json j;
   j["trace"] = options.trace;
   j["model"] = model.name;
@@ -245,14 +240,9 @@ void add_saved(const HybridFigures& f, ordered_json& j) {
   j["saved_mean_share"] = ratio(saved, everything.mean);
   const int64_t saved_peak = everything.peak - used.peak;
   j["saved_peak_bytes"] = saved_peak;
-  j["saved_peak_share"] =
-      ratio(static_cast<double>(saved_peak), static_cast<double>(everything.peak));
+  j["saved_peak_share"] = ratio(saved_peak, everything.peak);
   j["longest_request_bytes"] = f.demand.longest_bytes;
   j["uniform"] = f.uniform ? json_of(*f.uniform, f.demand) : ordered_json();
-}
-
-std::string dump(const ordered_json& j) {
-  return j.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
@@ -265,7 +255,7 @@ std::string json_of(const ReplayOptions& options, const HybridModel& model,
   j.update(json_of(f.groups, f.demand));
   add_saved(f, j);
   add_computed(f.groups, j);
-  return dump(j);
+  return json_text(j);
 }
 
 std::string json_of(const ReplayOptions& options, const HybridModel& model,
@@ -284,7 +274,7 @@ std::string json_of(const ReplayOptions& options, const HybridModel& model,
     add_computed(run.figures.groups, row);
     j["policies"].push_back(std::move(row));
   }
-  return dump(j);
+  return json_text(j);
 }
 
 }  // namespace folio::cli

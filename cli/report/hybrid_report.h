@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "parts/text.h"
 #include "replay/hybrid.h"
 
 namespace folio::cli {
@@ -31,11 +32,10 @@ std::string page_of(const ReplayOptions& options, const HybridModel& model,
 inline constexpr std::string_view no_optimum =
     "none: it is defined for pages of one size and one rule";
 
-double ratio(double part, double whole);                          ///< 0 without a whole
-double hit_rate(const PoolRun& run, const HybridDemand& demand);  ///< of prompt tokens
-std::string shown_gib(double bytes);                              ///< three decimals
-std::string rule_of(const GroupOptions& group);                   ///< "window"
-std::string title_of(const GroupOptions& group);                  ///< "window 1024"
+double hit_rate(const PoolRun& run, const TraceDemand& demand);  ///< of prompt tokens
+std::string shown_gib(double bytes);                             ///< three decimals
+std::string rule_of(const GroupOptions& group);                  ///< "window"
+std::string title_of(const GroupOptions& group);                 ///< "window 1024"
 int32_t layers_of(const HybridModel& model);
 double mean_pages(const PoolRun& run, const GroupUse& group);
 double evicted_bytes(const PoolRun& run);
@@ -44,15 +44,13 @@ std::string model_line(const ReplayOptions& options, const HybridModel& model);
 
 /// "40.000 GiB, pages of 16 tokens, hits inside them from 8 on"
 std::string cache_of(const ReplayOptions& options, const HybridFigures& figures);
-/// A line of a summary.
-std::string line_of(std::string_view label, std::string_view text);
-/// Its first lines: trace, model and cache, with the policy where it is one.
-std::string summary_head(const ReplayOptions& options, const HybridModel& model,
-                         const HybridFigures& figures);
+/// The first lines: trace, model and cache, with the policy where it is one.
+Summary summary_head(const ReplayOptions& options, const HybridModel& model,
+                     const HybridFigures& figures);
 
 /// Trace, model and options.
 nlohmann::ordered_json json_head(const ReplayOptions& options, const HybridModel& model,
-                                 const HybridDemand& demand);
-nlohmann::ordered_json json_of(const PoolRun& run, const HybridDemand& demand);
+                                 const TraceDemand& demand);
+nlohmann::ordered_json json_of(const PoolRun& run, const TraceDemand& demand);
 
 }  // namespace folio::cli

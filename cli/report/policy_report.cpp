@@ -6,14 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "parts/numbers.h"
+#include "parts/text.h"
+
 namespace folio::cli {
-namespace {
-
-double ratio(int64_t part, int64_t whole) {
-  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
-}
-
-}  // namespace
 
 std::string summary_of(const ReplayOptions& options, const Comparison& c) {
   std::string text =
@@ -55,7 +51,7 @@ std::string json_of(const ReplayOptions& options, const Comparison& c) {
     row["pool_seconds"] = p.seconds;
     j["policies"].push_back(std::move(row));
   }
-  return j.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json_text(j);
 }
 
 }  // namespace folio::cli

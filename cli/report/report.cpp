@@ -9,15 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "parts/numbers.h"
+#include "parts/text.h"
 #include "report/tier_report.h"
 
 namespace folio::cli {
 namespace {
-
-double ratio(double part, double whole) { return whole > 0.0 ? part / whole : 0.0; }
-double ratio(int64_t part, int64_t whole) {
-  return ratio(static_cast<double>(part), static_cast<double>(whole));
-}
 
 /// What both reports show and neither stores.
 struct Derived {
@@ -77,39 +74,39 @@ std::string verified_line(const VerifySummary& verify) {
 std::string summary_of(const ReplayOptions& options, const ReplayFigures& f) {
   const Derived d = derive(f);
   const PoolStats& pool = f.pool;
-  std::string text;
-  const auto line = [&](std::string_view label, const std::string& value) {
-    text += fmt::format("{:<12}{}\n", label, value);
-  };
-  line("replay", fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
-                             f.requests, f.prompt_tokens, f.output_tokens));
-  line("model", model_line(options, f));
-  line("cache", fmt::format("{} pages of {} {}, eviction by {}", f.pages,
-                            options.page_per_block ? 1 : f.page_size,
-                            options.page_per_block ? "block" : "tokens", name(options.policy)));
-  line("hits",
-       fmt::format("{:.4f} of tokens ({} of {}), {:.4f} of pages ({} of {})",
-                   ratio(pool.hit_tokens, f.prompt_tokens), pool.hit_tokens, f.prompt_tokens,
-                   ratio(pool.hit_pages, pool.lookup_pages), pool.hit_pages, pool.lookup_pages));
-  if (f.tiers) text += summary_of(options, *f.tiers);
-  line("pages", fmt::format("{} evicted, {} at most in use, {} cached at the end",
-                            pool.evicted_pages, pool.peak_used_pages, pool.cached_pages));
-  line("steps", fmt::format("{}: p50 {:.3f} ms, p99 {:.3f} ms, {:.2f} s in all, {:.0f} tokens/s",
-                            f.step_seconds.size(), d.p50 * 1e3, d.p99 * 1e3, d.engine_seconds,
-                            d.tokens_per_second));
-  line("time",
-       fmt::format("attention {:.2f} s, append {:.2f} s, pool {:.2f} s, plan {:.2f} s; outside the "
-                   "steps: inventing inputs "
-                   "{:.2f} s, verifying {:.2f} s; {:.2f} s of wall time",
-                   f.layers.attend_seconds, f.layers.append_seconds, f.pool_seconds,
-                   f.layers.plan_seconds, f.layers.generate_seconds, f.verify.seconds, f.seconds));
+  Summary text;
+  text.line("replay", fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
+                                  f.requests, f.prompt_tokens, f.output_tokens));
+  text.line("model", model_line(options, f));
+  text.line("cache",
+            fmt::format("{} pages of {} {}, eviction by {}", f.pages,
+                        options.page_per_block ? 1 : f.page_size,
+                        options.page_per_block ? "block" : "tokens", name(options.policy)));
+  text.line("hits", fmt::format("{:.4f} of tokens ({} of {}), {:.4f} of pages ({} of {})",
+                                ratio(pool.hit_tokens, f.prompt_tokens), pool.hit_tokens,
+                                f.prompt_tokens, ratio(pool.hit_pages, pool.lookup_pages),
+                                pool.hit_pages, pool.lookup_pages));
+  if (f.tiers) text.text += summary_of(options, *f.tiers);
+  text.line("pages", fmt::format("{} evicted, {} at most in use, {} cached at the end",
+                                 pool.evicted_pages, pool.peak_used_pages, pool.cached_pages));
+  text.line("steps",
+            fmt::format("{}: p50 {:.3f} ms, p99 {:.3f} ms, {:.2f} s in all, {:.0f} tokens/s",
+                        f.step_seconds.size(), d.p50 * 1e3, d.p99 * 1e3, d.engine_seconds,
+                        d.tokens_per_second));
+  text.line(
+      "time",
+      fmt::format("attention {:.2f} s, append {:.2f} s, pool {:.2f} s, plan {:.2f} s; outside the "
+                  "steps: inventing inputs "
+                  "{:.2f} s, verifying {:.2f} s; {:.2f} s of wall time",
+                  f.layers.attend_seconds, f.layers.append_seconds, f.pool_seconds,
+                  f.layers.plan_seconds, f.layers.generate_seconds, f.verify.seconds, f.seconds));
   if (options.compute == Compute::attention) {
-    line("attention", attention_line(f.layers));
+    text.line("attention", attention_line(f.layers));
   }
   if (options.verify) {
-    line("verified", verified_line(f.verify));
+    text.line("verified", verified_line(f.verify));
   }
-  return text;
+  return text.text;
 }
 
 std::string json_of(const ReplayOptions& options, const ReplayFigures& f) {
@@ -163,7 +160,7 @@ std::string json_of(const ReplayOptions& options, const ReplayFigures& f) {
   j["head_size"] = options.sizes.head_size;
   j["v_head_size"] = options.sizes.v_head_size;
   if (f.tiers) j["tiers"] = json_of(options, *f.tiers);
-  return j.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json_text(j);
 }
 
 }  // namespace folio::cli

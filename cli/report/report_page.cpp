@@ -33,16 +33,19 @@ ordered_json tile(const std::string& label, const std::string& value, const std:
   return {{"label", label}, {"value", value}, {"note", note}};
 }
 
-std::string title_of(const ReplayOptions& options) {
-  return "folio replay: " + std::filesystem::path(options.trace).filename().string();
+std::string title_of(std::string_view command, const ReplayOptions& options) {
+  return fmt::format("folio {}: {}", command,
+                     std::filesystem::path(options.trace).filename().string());
 }
 
-ordered_json facts_of_run(const ReplayOptions& options) {
-  return ordered_json::array({{"command", options.command},
-                              {"machine", machine_line()},
-                              {"date", date_now()},
-                              {"version", "folio " + version()},
-                              {"trace", options.trace}});
+ordered_json facts_of_run(const ReplayOptions& options, const Facts& more) {
+  Facts facts = {{"command", options.command},
+                 {"machine", machine_line()},
+                 {"date", date_now()},
+                 {"version", "folio " + version()},
+                 {"trace", options.trace}};
+  facts.insert(facts.end(), more.begin(), more.end());
+  return facts;
 }
 
 std::string order_of(const ReplayOptions& options) {
@@ -57,17 +60,15 @@ namespace {
 ordered_json facts_of(const ReplayOptions& options) {
   const ModelShape& m = options.sizes;
   const bool attends = options.compute == Compute::attention;
-  ordered_json facts = facts_of_run(options);
-  facts.push_back(
-      ordered_json::array({"compute", attends ? "attention" : "none: pages and tables only"}));
-  facts.push_back(ordered_json::array({"order", order_of(options)}));
+  Facts facts = {{"compute", attends ? "attention" : "none: pages and tables only"},
+                 {"order", order_of(options)}};
   if (attends) {
-    facts.push_back(ordered_json::array(
-        {"model",
-         fmt::format("{}: {} layers, {} query and {} KV heads of {}, {} cache", options.model_name,
-                     m.layers, m.q_heads, m.kv_heads, m.head_size, name(options.kv_dtype))}));
+    facts.emplace_back(
+        "model",
+        fmt::format("{}: {} layers, {} query and {} KV heads of {}, {} cache", options.model_name,
+                    m.layers, m.q_heads, m.kv_heads, m.head_size, name(options.kv_dtype)));
   }
-  return facts;
+  return facts_of_run(options, facts);
 }
 
 std::string step_word(const ReplayOptions& options) {
@@ -82,10 +83,10 @@ ordered_json policy_charts(const Comparison& c) {
     rates.push_back(percent(p.counts.hit_blocks, p.counts.lookup_blocks));
     if (!p.recorder) continue;
     ordered_json so_far = ordered_json::array();
-    int64_t found = 0, looked = 0;
+    int64_t found = 0, asked = 0;
     x = ordered_json::array();
     for (const StepSample& s : p.recorder->steps()) {
-      so_far.push_back(percent(found += s.hit_pages, looked += s.lookup_pages));
+      so_far.push_back(percent(found += s.found, asked += s.asked));
       x.push_back(s.end);
     }
     lines.push_back({{"name", p.policy}, {"values", std::move(so_far)}});
@@ -129,9 +130,9 @@ ordered_json policy_table(const Comparison& c) {
 }  // namespace
 
 std::string page_of(const ReplayOptions& options, const ReplayFigures& f,
-                    const Recorder& recorder) {
+                    const PageRecorder& recorder) {
   ordered_json data;
-  data["title"] = title_of(options);
+  data["title"] = title_of("replay", options);
   data["facts"] = facts_of(options);
   const double p99 = quantile(f.step_seconds, 0.99), p50 = quantile(f.step_seconds, 0.5);
   data["tiles"] = ordered_json::array(
@@ -160,12 +161,12 @@ std::string page_of(const ReplayOptions& options, const ReplayFigures& f,
   }
   data["runs"] = ordered_json::array(
       {{{"name", name(options.policy)}, {"charts", replay_charts(recorder, step_word(options))}}});
-  return make_page(title_of(options), data);
+  return make_page(title_of("replay", options), data);
 }
 
 std::string page_of(const ReplayOptions& options, const Comparison& c) {
   ordered_json data;
-  data["title"] = title_of(options);
+  data["title"] = title_of("replay", options);
   data["facts"] = facts_of(options);
   const PolicyFigures* best = &c.policies.front();
   for (const PolicyFigures& p : c.policies)
@@ -189,7 +190,7 @@ std::string page_of(const ReplayOptions& options, const Comparison& c) {
     data["runs"].push_back(
         {{"name", p.policy}, {"charts", replay_charts(*p.recorder, step_word(options))}});
   }
-  return make_page(title_of(options), data);
+  return make_page(title_of("replay", options), data);
 }
 
 }  // namespace folio::cli

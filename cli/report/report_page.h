@@ -4,6 +4,9 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "replay/recorder.h"
 #include "report/report.h"
@@ -12,19 +15,21 @@ namespace folio::cli {
 
 /// One replay.
 std::string page_of(const ReplayOptions& options, const ReplayFigures& figures,
-                    const Recorder& recorder);
+                    const PageRecorder& recorder);
 
 // What other pages of replays show alike.
 
 /// "folio replay: trace.jsonl"
-std::string title_of(const ReplayOptions& options);
+std::string title_of(std::string_view command, const ReplayOptions& options);
 /// "12.34 %"; "none" without a whole.
 std::string share(int64_t part, int64_t whole);
 std::string duration(double seconds);
 nlohmann::ordered_json tile(const std::string& label, const std::string& value,
                             const std::string& note);
-/// Pairs of name and text: command, machine, date, version, trace.
-nlohmann::ordered_json facts_of_run(const ReplayOptions& options);
+/// Pairs of name and text.
+using Facts = std::vector<std::pair<std::string, std::string>>;
+/// Command, machine, date, version, trace, and those that follow.
+nlohmann::ordered_json facts_of_run(const ReplayOptions& options, const Facts& more);
 /// "up to 16 sequences and 512 tokens a step"
 std::string order_of(const ReplayOptions& options);
 

@@ -6,7 +6,8 @@
 #include <cmath>
 #include <utility>
 
-#include "report/chart_parts.h"
+#include "parts/numbers.h"
+#include "report/charts.h"
 #include "report/report.h"
 #include "report/report_page.h"
 #include "report/tier_report.h"
@@ -77,10 +78,8 @@ ordered_json load_chart(const TieredFigures& f) {
 }
 
 ordered_json table_of_sources(const TieredFigures& f) {
-  constexpr double bytes_per_gib = 1024.0 * 1024.0 * 1024.0;
   const auto gib = [&](int64_t pages) {
-    return fmt::format(
-        "{:.4g}", static_cast<double>(pages) * static_cast<double>(f.page_bytes) / bytes_per_gib);
+    return fmt::format("{:.4g}", gib_of(pages, f.page_bytes));
   };
   ordered_json rows = ordered_json::array();
   const auto plain = [&](const char* name, int64_t tokens) {

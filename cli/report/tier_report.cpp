@@ -8,6 +8,8 @@
 #include <numeric>
 #include <string_view>
 
+#include "parts/numbers.h"
+#include "parts/text.h"
 #include "report/report.h"
 #include "report/report_page.h"
 
@@ -15,10 +17,6 @@ namespace folio::cli {
 namespace {
 
 using nlohmann::ordered_json;
-
-double gib(int64_t pages, int64_t page_bytes) {
-  return static_cast<double>(pages) * static_cast<double>(page_bytes) / (1024.0 * 1024.0 * 1024.0);
-}
 
 double sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
@@ -103,19 +101,16 @@ ordered_json json_of(const OneTier& tier, const char* name, int64_t tokens, int6
 }  // namespace
 
 std::string summary_of(const ReplayOptions& options, const TieredFigures& f) {
-  std::string text;
-  const auto line = [&](std::string_view label, const std::string& value) {
-    text += fmt::format("{:<12}{}\n", label, value);
-  };
-  line("tiers",
-       fmt::format("a page has {} bytes in the model, {} here; stored {}; {} pages "
-                   "compared with their pattern",
-                   f.page_bytes, f.payload_bytes,
-                   options.tiers.store == StoreWhen::none ? "never" : name(options.tiers.store),
-                   f.checked_pages));
+  Summary text;
+  text.line("tiers", fmt::format("a page has {} bytes in the model, {} here; stored {}; {} pages "
+                                 "compared with their pattern",
+                                 f.page_bytes, f.payload_bytes,
+                                 options.tiers.store == StoreWhen::none ? "never"
+                                                                        : name(options.tiers.store),
+                                 f.checked_pages));
   const auto source = [&](const char* name, int64_t tokens, const std::string& more) {
-    line(std::string("  ") + name,
-         fmt::format("{:>12} tokens {:>8}{}", tokens, share(tokens, f.tokens.asked()), more));
+    text.line(std::string("  ") + name,
+              fmt::format("{:>12} tokens {:>8}{}", tokens, share(tokens, f.tokens.asked()), more));
   };
   source("memory", f.tokens.memory, "");
   for (size_t t = 0; t < num_tiers; ++t) {
@@ -132,23 +127,24 @@ std::string summary_of(const ReplayOptions& options, const TieredFigures& f) {
   for (size_t t = 0; t < num_tiers; ++t) {
     const OneTier& tier = f.tiers[t];
     if (!tier.is_used) continue;
-    line(tier_names[t],
-         fmt::format("{:.3f} GiB of the model's pages stored, {:.3f} loaded (payloads: {} and {} "
-                     "bytes); lost: {}",
-                     gib(tier.stored_pages, f.page_bytes), gib(tier.loaded_pages, f.page_bytes),
-                     tier.stored_bytes, tier.loaded_bytes, losses(tier)));
-    line("", fmt::format("loads of payloads, measured, {}", times(tier.load_seconds)));
+    text.line(tier_names[t],
+              fmt::format(
+                  "{:.3f} GiB of the model's pages stored, {:.3f} loaded (payloads: {} and {} "
+                  "bytes); lost: {}",
+                  gib_of(tier.stored_pages, f.page_bytes), gib_of(tier.loaded_pages, f.page_bytes),
+                  tier.stored_bytes, tier.loaded_bytes, losses(tier)));
+    text.line("", fmt::format("loads of payloads, measured, {}", times(tier.load_seconds)));
     if (!tier.modelled_seconds.empty())
-      line("", fmt::format("loads of the model's pages at {:g} GB/s, modelled, {}",
-                           options.tiers.gbytes_per_second[t], times(tier.modelled_seconds)));
-    if (const std::string rested = rests(tier); !rested.empty()) line("", "rests: " + rested);
-    if (!tier.last_fault.empty()) line("", "last fault: " + tier.last_fault);
+      text.line("", fmt::format("loads of the model's pages at {:g} GB/s, modelled, {}",
+                                options.tiers.gbytes_per_second[t], times(tier.modelled_seconds)));
+    if (const std::string rested = rests(tier); !rested.empty()) text.line("", "rests: " + rested);
+    if (!tier.last_fault.empty()) text.line("", "last fault: " + tier.last_fault);
   }
-  line("manager", fmt::format("{} pages asked for, {} found, {} loaded, {} lost; {} handed to "
-                              "tiers, {} not; {:.2f} s of waiting",
-                              f.asked_pages, f.found_pages, f.loaded_pages, f.lost_pages,
-                              f.stored_pages, f.unstored_pages, f.wait_seconds));
-  return text;
+  text.line("manager", fmt::format("{} pages asked for, {} found, {} loaded, {} lost; {} handed to "
+                                   "tiers, {} not; {:.2f} s of waiting",
+                                   f.asked_pages, f.found_pages, f.loaded_pages, f.lost_pages,
+                                   f.stored_pages, f.unstored_pages, f.wait_seconds));
+  return text.text;
 }
 
 ordered_json json_of(const ReplayOptions& options, const TieredFigures& f) {

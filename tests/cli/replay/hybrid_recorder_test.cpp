@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/cli/replay/hybrid_recorder_test.cpp: over groups, samples stay bounded and lose no count,
 /// and pages lie where the arena has them.
-#include "replay/hybrid_recorder.h"
+#include "replay/hybrid.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <random>
 
-#include "replay/hybrid.h"
 #include "support/random.h"
 
 namespace folio::cli {
@@ -57,11 +56,11 @@ int64_t sum(const std::vector<Count>& counts) {
 
 void expect_consistent(const HybridFigures& figures) {
   const PoolRun& run = figures.groups;
-  const HybridRecorder& recorder = *run.recorder;
-  HybridSample all;
+  const GroupRecorder& recorder = *run.recorder;
+  StepSample all;
   all.groups.resize(run.groups.size());
   EXPECT_LE(recorder.steps().size(), most_samples);
-  for (const HybridSample& sample : recorder.steps()) {
+  for (const StepSample& sample : recorder.steps()) {
     int64_t bytes = 0;
     for (size_t g = 0; g < run.groups.size(); ++g) {
       all.groups[g].evicted += sample.groups[g].evicted;
@@ -70,13 +69,13 @@ void expect_consistent(const HybridFigures& figures) {
     }
     EXPECT_LE(bytes, figures.memory_bytes);
     EXPECT_LE(sample.everything_bytes, run.everything.peak);
-    all.prompt_tokens += sample.prompt_tokens;
-    all.hit_tokens += sample.hit_tokens;
+    all.asked += sample.asked;
+    all.found += sample.found;
     all.end = sample.end;
   }
   EXPECT_EQ(all.end, run.steps);
-  EXPECT_EQ(all.prompt_tokens, figures.demand.prompt_tokens);
-  EXPECT_EQ(all.hit_tokens, run.hit_tokens);
+  EXPECT_EQ(all.asked, figures.demand.prompt_tokens);
+  EXPECT_EQ(all.found, run.hit_tokens);
   for (size_t g = 0; g < run.groups.size(); ++g)
     EXPECT_EQ(all.groups[g].evicted, run.groups[g].evicted_pages) << g;
   int64_t tokens = 0, found = 0;
@@ -117,9 +116,9 @@ TEST(HybridRecorder, pages_are_counted_in_their_group_and_where_they_lie) {
   ReplayOptions options = options_of("gpt-oss-20b");
   options.max_batch = 1;
   const HybridFigures figures = replay(options, trace, 100);  // 200 slabs
-  const HybridRecorder& recorder = *figures.groups.recorder;
+  const GroupRecorder& recorder = *figures.groups.recorder;
   EXPECT_EQ(recorder.slab_bytes(), figures.groups.groups[0].page_bytes);
-  EXPECT_EQ(recorder.slabs_per_row(), 5);
+  EXPECT_EQ(recorder.places_per_row(), 5);
   EXPECT_EQ(recorder.heat_rows(), 40u);
   ASSERT_EQ(recorder.heat().size(), 3u);
   const int64_t found[][2] = {{0, 0}, {0, 0}, {63, 8}}, written[][2] = {{32, 32}, {32, 32}, {1, 1}};
@@ -138,8 +137,8 @@ TEST(HybridRecorder, pages_are_counted_in_their_group_and_where_they_lie) {
     for (size_t row = 0; row < 40; ++row)
       EXPECT_LE(column.written[row] + column.written[40 + row], 5u) << step << row;
   }
-  EXPECT_EQ(recorder.steps()[2].hit_tokens, 1008);
-  EXPECT_EQ(recorder.steps()[2].prompt_tokens, 1024);
+  EXPECT_EQ(recorder.steps()[2].found, 1008);
+  EXPECT_EQ(recorder.steps()[2].asked, 1024);
   EXPECT_EQ(recorder.steps()[1].groups[1].used, 40);
   EXPECT_EQ(recorder.steps()[1].groups[1].cached, 24);
 }
@@ -156,7 +155,7 @@ TEST(HybridRecorder, a_page_inside_which_a_hit_ends_is_written) {
   EXPECT_EQ(sum(heat[1].written), 31 + 31);
   EXPECT_EQ(sum(heat[2].found), 62 + 8);
   EXPECT_EQ(sum(heat[2].written), 1 + 1);
-  EXPECT_EQ(figures.groups.recorder->steps()[2].hit_tokens, 999);
+  EXPECT_EQ(figures.groups.recorder->steps()[2].found, 999);
 }
 
 TEST(HybridRecorder, a_state_inside_whose_page_a_hit_ends_is_found) {
@@ -167,10 +166,10 @@ TEST(HybridRecorder, a_state_inside_whose_page_a_hit_ends_is_found) {
   options.max_batch = 1;
   options.partial = 1;
   const HybridFigures figures = replay(options, trace, 100);
-  const HybridRecorder& recorder = *figures.groups.recorder;
+  const GroupRecorder& recorder = *figures.groups.recorder;
   const HeatColumn& last = recorder.heat().back();
   const auto states = static_cast<std::ptrdiff_t>(recorder.heat_rows());
-  EXPECT_EQ(recorder.steps().back().hit_tokens, 520);
+  EXPECT_EQ(recorder.steps().back().found, 520);
   EXPECT_EQ(std::accumulate(last.found.begin() + states, last.found.end(), 0u), 1u);
   EXPECT_EQ(std::accumulate(last.written.begin(), last.written.begin() + states, 0u), 32u);
 }

@@ -109,7 +109,7 @@ TEST(Recorder, evicted_pages_have_the_age_of_their_last_use) {
   const std::vector<TraceRequest> trace = {request({1, 2}, 0), request({1}, 3000),
                                            request({5}, 4000), request({3}, 7500),
                                            request({4}, 8000)};
-  std::unique_ptr<Recorder> recorder;
+  std::unique_ptr<PageRecorder> recorder;
   const auto figures = replay_blocks(block_options(3), trace, &recorder);
   ASSERT_TRUE(figures) << figures.error().message();
   EXPECT_EQ(figures->pool.evicted_pages, 2);
@@ -118,10 +118,10 @@ TEST(Recorder, evicted_pages_have_the_age_of_their_last_use) {
   EXPECT_EQ(recorder->finds().counts[0], 1);
   EXPECT_EQ(recorder->finds().counts[1], 1);
   ASSERT_EQ(recorder->steps().size(), trace.size());
-  EXPECT_EQ(recorder->steps()[0].used_pages, 2);
+  EXPECT_EQ(recorder->steps()[0].groups[0].used, 2);
   EXPECT_EQ(recorder->steps()[0].free_pages, 1);
-  EXPECT_EQ(recorder->steps()[1].hit_pages, 1);
-  EXPECT_EQ(recorder->steps()[4].evicted_pages, 1);
+  EXPECT_EQ(recorder->steps()[1].found, 1);
+  EXPECT_EQ(recorder->steps()[4].groups[0].evicted, 1);
 }
 
 std::vector<TraceRequest> random_trace(std::mt19937& rng, int requests) {
@@ -140,16 +140,16 @@ int64_t total(const Log2Histogram& histogram) {
   return std::accumulate(histogram.counts.begin(), histogram.counts.end(), int64_t{0});
 }
 
-void expect_consistent(const Recorder& recorder, const ReplayFigures& figures) {
-  StepSample sum;
+void expect_consistent(const PageRecorder& recorder, const ReplayFigures& figures) {
+  StepSample sum{.groups = {GroupPages{}}};
   int64_t found = 0, written = 0;
   EXPECT_LE(recorder.steps().size(), most_samples);
   EXPECT_LE(recorder.heat().size(), most_heat_columns);
   for (const StepSample& sample : recorder.steps()) {
-    EXPECT_EQ(sample.used_pages + sample.cached_pages + sample.free_pages, figures.pages);
-    sum.hit_pages += sample.hit_pages;
-    sum.lookup_pages += sample.lookup_pages;
-    sum.evicted_pages += sample.evicted_pages;
+    EXPECT_EQ(sample.groups[0].used + sample.groups[0].cached + sample.free_pages, figures.pages);
+    sum.found += sample.found;
+    sum.asked += sample.asked;
+    sum.groups[0].evicted += sample.groups[0].evicted;
     sum.end = sample.end;
   }
   for (const HeatColumn& column : recorder.heat()) {
@@ -157,9 +157,9 @@ void expect_consistent(const Recorder& recorder, const ReplayFigures& figures) {
     found += std::accumulate(column.found.begin(), column.found.end(), int64_t{0});
     written += std::accumulate(column.written.begin(), column.written.end(), int64_t{0});
   }
-  EXPECT_EQ(sum.hit_pages, figures.pool.hit_pages);
-  EXPECT_EQ(sum.lookup_pages, figures.pool.lookup_pages);
-  EXPECT_EQ(sum.evicted_pages, figures.pool.evicted_pages);
+  EXPECT_EQ(sum.found, figures.pool.hit_pages);
+  EXPECT_EQ(sum.asked, figures.pool.lookup_pages);
+  EXPECT_EQ(sum.groups[0].evicted, figures.pool.evicted_pages);
   EXPECT_EQ(sum.end, static_cast<int64_t>(figures.step_seconds.size()));
   EXPECT_EQ(found, figures.pool.hit_pages);
   EXPECT_GE(written, figures.pool.evicted_pages);
@@ -182,7 +182,7 @@ TEST(Recorder, every_count_of_the_pool_is_in_the_samples) {
     for (const Eviction eviction : evictions_of({.all = true})) {
       ReplayOptions options = block_options(30);
       options.policy = {eviction};
-      std::unique_ptr<Recorder> recorder;
+      std::unique_ptr<PageRecorder> recorder;
       const auto figures = replay_blocks(options, trace, &recorder);
       ASSERT_TRUE(figures) << figures.error().message();
       expect_consistent(*recorder, *figures);
@@ -200,7 +200,7 @@ TEST(Recorder, batches_of_requests_are_recorded_too) {
     options.max_batch = batch;
     options.step_tokens = 700;
     options.pages = 400;
-    std::unique_ptr<Recorder> recorder;
+    std::unique_ptr<PageRecorder> recorder;
     const auto figures = replay_steps(options, trace, &recorder);
     ASSERT_TRUE(figures) << figures.error().message();
     EXPECT_GT(figures->pool.evicted_pages, 0);
