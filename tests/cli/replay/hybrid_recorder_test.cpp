@@ -8,27 +8,11 @@
 #include <numeric>
 #include <random>
 
+#include "cli/replay/random_requests.h"
 #include "support/random.h"
 
 namespace folio::cli {
 namespace {
-
-std::vector<TraceRequest> random_requests(std::mt19937& rng, int count) {
-  std::vector<TraceRequest> trace;
-  for (int i = 0; i < count; ++i) {
-    const auto blocks = static_cast<int32_t>(rng() % 5 + 1);
-    TraceRequest request;
-    request.line = i + 1;
-    request.input_length = blocks * mooncake_tokens_per_block -
-                           static_cast<int32_t>(rng() % mooncake_tokens_per_block);
-    request.output_length = static_cast<int32_t>(rng() % 200);
-    request.hash_ids = {0};
-    for (int32_t block = 1; block < blocks; ++block)
-      request.hash_ids.push_back(static_cast<int32_t>(rng() % 3) + 3 * block);
-    trace.push_back(request);
-  }
-  return trace;
-}
 
 ReplayOptions options_of(const std::string& model) {
   ReplayOptions options;

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "cli/replay/random_requests.h"
 #include "load/hybrid_model.h"
 #include "replay/scheduler.h"
 #include "support/random.h"
@@ -16,23 +17,6 @@ namespace folio::cli {
 namespace {
 
 constexpr int32_t page_size = 16;
-
-std::vector<TraceRequest> random_requests(std::mt19937& rng, int count) {
-  std::vector<TraceRequest> trace;
-  for (int i = 0; i < count; ++i) {
-    const auto blocks = static_cast<int32_t>(rng() % 5 + 1);
-    TraceRequest request;
-    request.line = i + 1;
-    request.input_length = blocks * mooncake_tokens_per_block -
-                           static_cast<int32_t>(rng() % mooncake_tokens_per_block);
-    request.output_length = static_cast<int32_t>(rng() % 200);
-    request.hash_ids = {0};
-    for (int32_t block = 1; block < blocks; ++block)
-      request.hash_ids.push_back(static_cast<int32_t>(rng() % 3) + 3 * block);
-    trace.push_back(request);
-  }
-  return trace;
-}
 
 int64_t tokens_of(const TraceRequest& request) {
   return request.input_length + std::max(request.output_length, 1) - 1;

@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "cli/replay/random_requests.h"
 #include "load/synthetic.h"
 #include "support/random.h"
 
@@ -17,22 +18,6 @@ namespace folio::cli {
 namespace {
 
 constexpr int32_t page_size = 16;
-
-std::vector<TraceRequest> random_requests(std::mt19937& rng, int count) {
-  std::vector<TraceRequest> trace;
-  for (int i = 0; i < count; ++i) {
-    const auto blocks = static_cast<int32_t>(rng() % 3 + 1);
-    TraceRequest request;
-    request.input_length = blocks * mooncake_tokens_per_block -
-                           static_cast<int32_t>(rng() % mooncake_tokens_per_block);
-    request.output_length = static_cast<int32_t>(rng() % 20);
-    request.hash_ids = {0};
-    for (int32_t block = 1; block < blocks; ++block)
-      request.hash_ids.push_back(static_cast<int32_t>(rng() % 4) + 4 * block);
-    trace.push_back(request);
-  }
-  return trace;
-}
 
 int64_t pages_of(const TraceRequest& request, int64_t index) {
   return (static_cast<int64_t>(history_of(request, index).size()) + page_size - 1) / page_size;
@@ -92,7 +77,8 @@ class EveryPool : public testing::TestWithParam<int64_t> {};
 TEST_P(EveryPool, finishes_every_request_in_order) {
   std::mt19937 rng(static_cast<uint32_t>(test::test_seed()));
   for (const SchedulerLimits limits : {SchedulerLimits{1, 1000}, {4, 64}, {7, 513}, {3, 2}}) {
-    const auto trace = random_requests(rng, limits.step_tokens == 2 ? 4 : 30);
+    const auto trace = random_requests(rng, limits.step_tokens == 2 ? 4 : 30,
+                                       {.blocks = 3, .outputs = 20, .choices = 4});
     int64_t largest = 0;
     for (size_t i = 0; i < trace.size(); ++i)
       largest = std::max(largest, pages_of(trace[i], static_cast<int64_t>(i)));
