@@ -45,7 +45,7 @@ int run(int argc, char** argv) {
     folio::cli::tell(mistake.str());
     return status == 0 ? 0 : 2;
   }
-  options.command = plan.replay.command = folio::cli::command_line(argc, argv);
+  options.output.command = plan.output.command = folio::cli::command_line(argc, argv);
   const char* command = "replay";
   folio::Status status;
   if (capacity->parsed()) {

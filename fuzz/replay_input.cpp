@@ -42,21 +42,21 @@ void expect_a_reason(std::string_view message) {
 }
 
 void check_options(const ReplayOptions& o) {
-  const ModelShape& m = o.sizes;
-  expect(!o.trace.empty(), "a trace is named");
-  expect(is_between(0, o.limit, int64_t{1} << 40), "limit");
-  expect(is_between(0, o.pages, 0x7fffffff), "pages");
-  expect(is_between(1, o.page_size, 1 << 20), "page_size");
-  expect(is_between(1, o.max_batch, 4096), "max_batch");
-  expect(is_between(1, o.step_tokens, 1 << 20), "step_tokens");
+  const ModelShape& m = o.model.sizes;
+  expect(!o.trace.file.empty(), "a trace is named");
+  expect(is_between(0, o.trace.limit, int64_t{1} << 40), "limit");
+  expect(is_between(0, o.cache.pages, 0x7fffffff), "pages");
+  expect(is_between(1, o.model.page_size, 1 << 20), "page_size");
+  expect(is_between(1, o.steps.max_batch, 4096), "max_batch");
+  expect(is_between(1, o.steps.step_tokens, 1 << 20), "step_tokens");
   expect(is_between(0, o.threads, 4096), "threads");
-  expect(o.verify_share >= 0.0 && o.verify_share <= 1.0, "verify_share");
+  expect(o.verify.share >= 0.0 && o.verify.share <= 1.0, "verify_share");
   expect(is_between(1, m.layers, 1024), "layers");
   expect(is_between(1, m.kv_heads, m.q_heads) && m.q_heads <= 1024, "heads");
   expect(m.q_heads % m.kv_heads == 0, "groups of heads");
   expect(is_between(8, m.v_head_size, m.head_size) && m.head_size <= 576, "head sizes");
   expect(m.head_size % 8 == 0 && m.v_head_size % 8 == 0, "head sizes in steps of 8");
-  expect(std::string_view(name(o.kv_dtype)) != "invalid", "kv_dtype");
+  expect(std::string_view(name(o.model.kv_dtype)) != "invalid", "kv_dtype");
   expect(o.compute == Compute::none || o.compute == Compute::attention, "compute");
 }
 

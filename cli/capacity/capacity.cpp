@@ -54,15 +54,16 @@ Result<std::vector<int64_t>> sizes_of(const CapacityOptions& options, const Bloc
   if (sizes.front() >= blocks.longest) return sizes;
   return bad(fmt::format("{}: {} blocks are fewer than the {} of the request in line {} of {}",
                          options.gib.empty() ? "--pages" : "--gib", sizes.front(), blocks.longest,
-                         blocks.longest_line, options.replay.trace));
+                         blocks.longest_line, options.trace.file));
 }
 
 /// Errors: those of replay_blocks
-Result<BlockCounts> replay_at(ReplayOptions options, std::span<const TraceRequest> trace,
+Result<BlockCounts> replay_at(const CapacityOptions& options, std::span<const TraceRequest> trace,
                               int64_t blocks) {
-  options.pages = blocks;
-  options.quiet = true;
-  const auto figures = replay_blocks(options, trace);
+  ReplayOptions replay = replay_of(options);
+  replay.cache.pages = blocks;
+  replay.output.quiet = true;
+  const auto figures = replay_blocks(replay, trace);
   if (!figures) return figures.error();
   const PoolStats& pool = figures->pool;
   return BlockCounts{pool.lookup_pages, pool.hit_pages, pool.hit_tokens, pool.evicted_pages,
@@ -108,37 +109,37 @@ Status check_rising(const char* option, const std::vector<Size>& sizes) {
                          falls[0]));
 }
 
-Status resolve_all(CapacityOptions& options) {
-  ReplayOptions& replay = options.replay;
-  if (Status s = check_sizes(options); !s.is_ok()) return s;
-  replay.sequential = replay.page_per_block = true;
-  replay.compute = Compute::none;
-  return resolve(replay);
-}
-
 }  // namespace
 
 Status check_sizes(const CapacityOptions& options) {
-  const ReplayOptions& replay = options.replay;
   if (!options.pages.empty() && !options.gib.empty())
     return bad("--gib: not with --pages, which says the same in blocks");
-  if (replay.policy.all) return bad("--policy: got 'all', expected one policy");
+  if (options.policy.all) return bad("--policy: got 'all', expected one policy");
   if (Status s = check_rising("--pages", options.pages); !s.is_ok()) return s;
   return check_rising("--gib", options.gib);
 }
 
-Status check_page_size(const ReplayOptions& replay, int32_t tokens_per_block) {
-  if (tokens_per_block % replay.page_size == 0) return {};
+ReplayOptions replay_of(const CapacityOptions& options) {
+  return {.trace = options.trace,
+          .model = options.model,
+          .cache = {.policy = options.policy},
+          .steps = options.steps,
+          .compute = Compute::none,
+          .output = {.quiet = options.output.quiet}};
+}
+
+Status check_page_size(int32_t page_size, int32_t tokens_per_block) {
+  if (tokens_per_block % page_size == 0) return {};
   return bad(fmt::format("--page-size: got '{}', expected a divisor of the {} tokens of a block",
-                         replay.page_size, tokens_per_block));
+                         page_size, tokens_per_block));
 }
 
 Result<CapacityPlan> make_capacity_plan(const CapacityOptions& options,
                                         std::span<const TraceRequest> trace) {
-  const ReplayOptions& replay = options.replay;
+  const ModelOptions& model = options.model;
   const int32_t tokens_per_block = trace.front().tokens_per_block;
-  if (Status s = check_page_size(replay, tokens_per_block); !s.is_ok()) return s;
-  const KVShape shape = kv_shape_of(replay.sizes, tokens_per_block, replay.kv_dtype);
+  if (Status s = check_page_size(model.page_size, tokens_per_block); !s.is_ok()) return s;
+  const KVShape shape = kv_shape_of(model.sizes, tokens_per_block, model.kv_dtype);
   const auto values = page_bytes(shape);
   if (!values) return values.error();
   const auto scales = scale_page_bytes(shape);
@@ -155,11 +156,11 @@ Result<CapacityPlan> make_capacity_plan(const CapacityOptions& options,
   const LruCurve lru(blocks);
   plan.distinct = blocks.distinct;
   plan.most_hit_tokens = lru.at(blocks.distinct).hit_tokens;
-  plan.is_exact = replay.policy.eviction == Eviction::lru;
+  plan.is_exact = options.policy.eviction == Eviction::lru;
   for (const int64_t size : *sizes) {
     CapacityRow row{.blocks = size, .optimum = offline_optimum(blocks.trace, size)};
     const auto counts =
-        plan.is_exact ? Result<BlockCounts>(lru.at(size)) : replay_at(replay, blocks.trace, size);
+        plan.is_exact ? Result<BlockCounts>(lru.at(size)) : replay_at(options, blocks.trace, size);
     if (!counts) return counts.error();
     row.counts = *counts;
     plan.rows.push_back(row);
@@ -175,14 +176,18 @@ Result<CapacityPlan> make_capacity_plan(const CapacityOptions& options,
 }
 
 Status plan_capacity(CapacityOptions options) {
-  if (const HybridModel* model = find_hybrid_model(options.replay.model_name); model != nullptr)
+  if (const HybridModel* model = find_hybrid_model(options.model.name); model != nullptr)
     return plan_hybrid_capacity(std::move(options), *model);
-  if (Status s = resolve_all(options); !s.is_ok()) return s;
-  return report_on_trace(options.replay,
+  if (Status s = check_sizes(options); !s.is_ok()) return s;
+  options.steps.page_per_block = true;
+  ReplayOptions replay = replay_of(options);
+  if (Status s = resolve(replay); !s.is_ok()) return s;
+  options.model = replay.model;
+  return report_on_trace(options.trace, options.output, {},
                          [&](std::span<const TraceRequest> trace) -> Result<Report> {
                            const auto plan = make_capacity_plan(options, trace);
                            if (!plan) return plan.error();
-                           return report_of(!options.replay.report.empty(), options, *plan);
+                           return report_of(!options.output.report.empty(), options, *plan);
                          });
 }
 

@@ -17,16 +17,21 @@
 namespace folio::cli {
 
 struct CapacityOptions {
-  /// trace, limit, model, dtype, page size, policy (not all), json, report, quiet
-  ReplayOptions replay = {};
+  TraceOptions trace = {};
+  ModelOptions model = {};
+  PolicyChoice policy = {};    ///< not all
+  OutputOptions output = {};   ///< but for metrics
   std::vector<int64_t> pages;  ///< sizes in trace blocks, rising; or
   std::vector<double> gib;  ///< in GiB, rising; or neither: sizes from the longest request to all
+  StepOptions steps = {.max_batch = 1, .sequential = true};  ///< of replays; no option gives them
 };
 
 /// What options of any model have to agree in: sizes that rise, one policy; and with the trace:
 /// pages that blocks consist of. Errors: invalid_argument naming the option
 Status check_sizes(const CapacityOptions& options);
-Status check_page_size(const ReplayOptions& replay, int32_t tokens_per_block);
+Status check_page_size(int32_t page_size, int32_t tokens_per_block);
+/// The replay that says what a size finds, but for the size.
+ReplayOptions replay_of(const CapacityOptions& options);
 
 /// Adds the options of `plan-capacity` to the parser, which fills `options`.
 void add_capacity_options(CLI::App& app, CapacityOptions& options);

@@ -8,9 +8,8 @@
 namespace folio::cli {
 
 void add_capacity_options(CLI::App& app, CapacityOptions& options) {
-  ReplayOptions& replay = options.replay;
-  add_trace_options(app, replay);
-  add_model_options(app, replay);
+  add_trace_options(app, options.trace, options.output);
+  add_model_options(app, options.model);
   app.add_option("--pages", options.pages,
                  "Sizes of the pool in blocks of the trace, with everything of all layers, rising: "
                  "1000,3000; default: a dozen, from the longest request to the whole trace; where "
@@ -26,8 +25,8 @@ void add_capacity_options(CLI::App& app, CapacityOptions& options) {
       ->expected(1, 100)
       ->allow_extra_args(false)
       ->group("Cache");
-  add_page_options(app, replay);
-  add_checkpoint_option(app, replay);
+  add_page_options(app, options.model, options.policy);
+  add_checkpoint_option(app, options.model);
 }
 
 }  // namespace folio::cli

@@ -28,22 +28,22 @@ int64_t again(const CapacityPlan& plan, const BlockCounts& counts) {
 }
 
 int64_t engine_pages(const CapacityOptions& options, const CapacityPlan& plan, int64_t blocks) {
-  return blocks * (plan.tokens_per_block / options.replay.page_size);
+  return blocks * (plan.tokens_per_block / options.model.page_size);
 }
 
 std::string model_of(const CapacityOptions& options, const CapacityPlan& plan) {
-  const ModelShape& m = options.replay.sizes;
+  const ModelShape& m = options.model.sizes;
   return fmt::format(
       "{}, {} layers, {} KV heads of {}, {}: {} bytes a token, {:.1f} MiB a block "
       "of {} tokens",
-      options.replay.model_name, m.layers, m.kv_heads, m.head_size, name(options.replay.kv_dtype),
+      options.model.name, m.layers, m.kv_heads, m.head_size, name(options.model.kv_dtype),
       plan.bytes_per_token, static_cast<double>(plan.bytes_per_block) / bytes_per_mib,
       plan.tokens_per_block);
 }
 
 std::string method_of(const CapacityOptions& options, const CapacityPlan& plan) {
   return plan.is_exact ? "lru, every size at once by stack distances: exact"
-                       : name(options.replay.policy) + ", each size replayed through the pool";
+                       : name(options.policy) + ", each size replayed through the pool";
 }
 
 std::string knee_of(const CapacityPlan& plan) {
@@ -73,11 +73,11 @@ std::string summary_of(const CapacityOptions& options, const CapacityPlan& plan)
   Summary text{.width = 10};
   text.line("trace",
             fmt::format("{}: {} requests, {} prompt tokens, {} different blocks",
-                        options.replay.trace, plan.requests, plan.prompt_tokens, plan.distinct));
+                        options.trace.file, plan.requests, plan.prompt_tokens, plan.distinct));
   text.line("model", model_of(options, plan));
   text.line("method", method_of(options, plan));
   text.text += fmt::format("{:>10}{:>10}{:>14}{:>12}{:>12}{:>15}{:>12}{:>12}\n", "blocks", "GiB",
-                           fmt::format("pages of {}", options.replay.page_size), "hit blocks",
+                           fmt::format("pages of {}", options.model.page_size), "hit blocks",
                            "of tokens", "computed again", "evicted", "optimum");
   for (const CapacityRow& row : plan.rows) {
     text.text +=
@@ -97,22 +97,22 @@ std::string summary_of(const CapacityOptions& options, const CapacityPlan& plan)
 }
 
 std::string json_of(const CapacityOptions& options, const CapacityPlan& plan) {
-  const ReplayOptions& replay = options.replay;
+  const ModelOptions& model = options.model;
   ordered_json j;
-  j["trace"] = replay.trace;
+  j["trace"] = options.trace.file;
   j["requests"] = plan.requests;
   j["prompt_tokens"] = plan.prompt_tokens;
   j["distinct_blocks"] = plan.distinct;
   j["tokens_per_block"] = plan.tokens_per_block;
-  j["page_size"] = replay.page_size;
-  j["model"] = replay.model_name;
-  j["layers"] = replay.sizes.layers;
-  j["kv_heads"] = replay.sizes.kv_heads;
-  j["head_size"] = replay.sizes.head_size;
-  j["kv_dtype"] = name(replay.kv_dtype);
+  j["page_size"] = model.page_size;
+  j["model"] = model.name;
+  j["layers"] = model.sizes.layers;
+  j["kv_heads"] = model.sizes.kv_heads;
+  j["head_size"] = model.sizes.head_size;
+  j["kv_dtype"] = name(model.kv_dtype);
   j["bytes_per_token"] = plan.bytes_per_token;
   j["bytes_per_block"] = plan.bytes_per_block;
-  j["policy"] = name(replay.policy);
+  j["policy"] = name(options.policy);
   j["method"] = plan.is_exact ? "stack distances" : "replays";
   j["most_hit_tokens"] = plan.most_hit_tokens;
   j["sizes"] = ordered_json::array();
@@ -176,7 +176,7 @@ ordered_json charts_of(const CapacityOptions& options, const CapacityPlan& plan)
     least.push_back(size.optimum_again);
   }
   const ordered_json axis = {{"label", "memory"}, {"unit", "GiB"}, {"log", true}, {"values", x}};
-  const std::string by = name(options.replay.policy);
+  const std::string by = name(options.policy);
   return ordered_json::array(
       {{{"id", "capacity-hits"},
         {"title", "Hit rate by memory"},
@@ -212,7 +212,7 @@ ordered_json tables_of(const CapacityOptions& options, const CapacityPlan& plan)
   tables.push_back(
       {{"title", "Sizes"},
        {"columns",
-        {"GiB", "blocks", fmt::format("pages of {}", options.replay.page_size), "tokens found",
+        {"GiB", "blocks", fmt::format("pages of {}", options.model.page_size), "tokens found",
          "blocks found", "tokens computed again", "blocks evicted", "tokens found by the optimum"}},
        {"rows", rows}});
   if (!plan.shares.empty()) {
@@ -226,12 +226,12 @@ ordered_json tables_of(const CapacityOptions& options, const CapacityPlan& plan)
 }  // namespace
 
 std::string page_of(const CapacityOptions& options, const CapacityPlan& plan) {
-  const std::string title = title_of("plan-capacity", options.replay);
+  const std::string title = title_of("plan-capacity", options.trace);
   ordered_json data;
   data["title"] = title;
   data["heading"] = "Sizes";
   data["facts"] = facts_of_run(
-      options.replay,
+      options.trace, options.output,
       {{"model", model_of(options, plan)},
        {"method", method_of(options, plan)},
        {"rule", "requests come one after the other; a page is a block of the trace"},

@@ -58,7 +58,7 @@ Result<std::vector<int64_t>> sizes_of(const CapacityOptions& options, const Hybr
       Errc::invalid_argument,
       fmt::format("{}: {:.3f} GiB are less than the {:.3f} that the request in line {} of {} needs",
                   options.gib.empty() ? "--pages" : "--gib", gib_of(sizes.front()),
-                  gib_of(plan.need_bytes), plan.demand.longest_line, options.replay.trace));
+                  gib_of(plan.need_bytes), plan.demand.longest_line, options.trace.file));
 }
 
 Result<HybridCapacityRow> replay_at(const ReplayOptions& options,
@@ -77,19 +77,18 @@ Result<HybridCapacityRow> replay_at(const ReplayOptions& options,
 }
 
 Result<HybridCapacity> make_plan(const CapacityOptions& options, const HybridModel& model,
-                                 std::span<const TraceRequest> trace) {
-  const ReplayOptions& replay = options.replay;
+                                 const ReplayOptions& replay, std::span<const TraceRequest> trace) {
+  const int32_t page_size = options.model.page_size;
   const int32_t tokens_per_block = trace.front().tokens_per_block;
-  if (Status s = check_page_size(replay, tokens_per_block); !s.is_ok()) return s;
+  if (Status s = check_page_size(page_size, tokens_per_block); !s.is_ok()) return s;
   auto tasks = tasks_of(replay, model, trace);
   if (!tasks) return tasks.error();
-  tasks->groups.records = false;
   HybridCapacity plan{.demand = tasks->demand, .groups = tasks->groups.groups};
   plan.tokens_per_block = tokens_per_block;
   plan.block_bytes = block_bytes_of(tasks->uniform, tokens_per_block);
   plan.distinct = name_blocks(trace).distinct;
   for (const GroupOptions& group : plan.groups)
-    plan.need_bytes += need_of(group, replay.page_size, plan.demand.longest_tokens);
+    plan.need_bytes += need_of(group, page_size, plan.demand.longest_tokens);
   const auto sizes = sizes_of(options, plan);
   if (!sizes) return sizes.error();
   for (const int64_t size : *sizes) {
@@ -103,18 +102,18 @@ Result<HybridCapacity> make_plan(const CapacityOptions& options, const HybridMod
 }  // namespace
 
 Status plan_hybrid_capacity(CapacityOptions options, const HybridModel& model) {
-  ReplayOptions& replay = options.replay;
   if (Status s = check_sizes(options); !s.is_ok()) return s;
-  replay.sequential = true;
-  replay.compute = Compute::none;
-  if (!options.pages.empty()) replay.pages = options.pages.back();  // the option of messages
+  ReplayOptions replay = replay_of(options);
+  if (!options.pages.empty()) replay.cache.pages = options.pages.back();  // the option of messages
   if (Status s = resolve_hybrid(replay, model); !s.is_ok()) return s;
-  return report_on_trace(replay, [&](std::vector<TraceRequest>& trace) -> Result<Report> {
-    for (TraceRequest& request : trace) request.output_length = 0;
-    const auto plan = make_plan(options, model, trace);
-    if (!plan) return plan.error();
-    return report_of(!replay.report.empty(), options, model, *plan);
-  });
+  options.model = replay.model;
+  return report_on_trace(options.trace, options.output, {},
+                         [&](std::vector<TraceRequest>& trace) -> Result<Report> {
+                           for (TraceRequest& request : trace) request.output_length = 0;
+                           const auto plan = make_plan(options, model, replay, trace);
+                           if (!plan) return plan.error();
+                           return report_of(!options.output.report.empty(), options, model, *plan);
+                         });
 }
 
 }  // namespace folio::cli

@@ -18,13 +18,13 @@ using nlohmann::ordered_json;
 std::string gib(int64_t bytes) { return fmt::format("{:.1f}", gib_of(bytes)); }
 
 std::string method_of(const CapacityOptions& options) {
-  const ReplayOptions& replay = options.replay;
+  const int32_t checkpoint = options.model.checkpoint;
   const std::string states =
-      replay.checkpoint != 0 ? fmt::format("a state every {} tokens, ", replay.checkpoint) : "";
+      checkpoint != 0 ? fmt::format("a state every {} tokens, ", checkpoint) : "";
   return fmt::format(
       "{}, {}each size replayed in steps of {} tokens, without outputs: a hit needs pages of every "
       "group, and has no stack distance",
-      name(replay.policy), states, replay.step_tokens);
+      name(options.policy), states, options.steps.step_tokens);
 }
 
 std::string need_of(const HybridCapacity& plan) {
@@ -55,9 +55,9 @@ std::string evicted_of(const std::optional<PoolRun>& run) {
 std::string summary_of(const CapacityOptions& options, const HybridModel& model,
                        const HybridCapacity& plan) {
   Summary text{.width = 10};
-  text.line("trace", fmt::format("{}: {} requests, {} prompt tokens", options.replay.trace,
+  text.line("trace", fmt::format("{}: {} requests, {} prompt tokens", options.trace.file,
                                  plan.demand.requests, plan.demand.prompt_tokens));
-  text.line("model", model_line(options.replay, model));
+  text.line("model", model_line(options.model, model));
   text.line("method", method_of(options));
   text.text += fmt::format("{:>10}{:>10}{:>12}{:>14}{:>14}{:>12}{:>14}{:>14}\n", "GiB", "blocks",
                            "of tokens", "hit tokens", "evicted GiB", "all kept", "hit tokens",
@@ -77,10 +77,11 @@ std::string summary_of(const CapacityOptions& options, const HybridModel& model,
 
 std::string json_of(const CapacityOptions& options, const HybridModel& model,
                     const HybridCapacity& plan) {
-  ordered_json j = json_head(options.replay, model, plan.demand);
+  ordered_json j =
+      json_head(options.trace, options.model, options.policy, options.steps, model, plan.demand);
   j["method"] = "replays";
-  j["page_size"] = options.replay.page_size;
-  j["checkpoint"] = options.replay.checkpoint;
+  j["page_size"] = options.model.page_size;
+  j["checkpoint"] = options.model.checkpoint;
   j["tokens_per_block"] = plan.tokens_per_block;
   j["bytes_per_block"] = plan.block_bytes;
   j["distinct_blocks"] = plan.distinct;
@@ -173,16 +174,16 @@ ordered_json tables_of(const HybridModel& model, const HybridCapacity& plan) {
 
 std::string page_of(const CapacityOptions& options, const HybridModel& model,
                     const HybridCapacity& plan) {
-  const ReplayOptions& replay = options.replay;
-  const std::string title = title_of("plan-capacity", replay);
+  const std::string title = title_of("plan-capacity", options.trace);
   const HybridCapacityRow& last = plan.rows.back();
   ordered_json data;
   data["title"] = title;
   data["heading"] = "Sizes";
-  data["facts"] = facts_of_run(replay, {{"model", model_line(replay, model)},
-                                        {"method", method_of(options)},
-                                        {"need", need_of(plan)},
-                                        {"whole trace", all_of(plan)}});
+  data["facts"] = facts_of_run(options.trace, options.output,
+                               {{"model", model_line(options.model, model)},
+                                {"method", method_of(options)},
+                                {"need", need_of(plan)},
+                                {"whole trace", all_of(plan)}});
   data["lead"] =
       "No knee and no curve between the sizes: a hit needs pages of every group, so that stack "
       "distances, by which models with one kind of layer have every size at once, do not apply.";

@@ -51,13 +51,13 @@ CLI::Validator policies() {
   return one_of(std::move(names));
 }
 
-void add_cache_options(CLI::App& app, ReplayOptions& options) {
+void add_cache_options(CLI::App& app, CacheChoice& options, ModelOptions& model) {
   app.add_option(
          "--pages", options.pages,
          "Pages of the cache; default: room for the whole trace, but 4 GiB at most with attention")
       ->transform(integer_from(1, int64_t{0x7fffffff}))
       ->group("Cache");
-  add_page_options(app, options);
+  add_page_options(app, model, options.policy);
   app.add_option(
          "--partial", options.partial,
          "Hits may end inside a page, with so many of its tokens or more; where layers differ, a "
@@ -67,7 +67,7 @@ void add_cache_options(CLI::App& app, ReplayOptions& options) {
       ->group("Cache");
 }
 
-void add_step_options(CLI::App& app, ReplayOptions& options) {
+void add_step_options(CLI::App& app, StepOptions& options) {
   app.add_option("--max-batch", options.max_batch, "Sequences in a step")
       ->transform(integer_from(1, most_batch))
       ->capture_default_str()
@@ -86,22 +86,26 @@ void add_step_options(CLI::App& app, ReplayOptions& options) {
                "--compute none")
       ->disable_flag_override()
       ->group("Steps");
-  app.add_option("--compute", options.compute,
+}
+
+void add_compute_options(CLI::App& app, Compute& compute, int32_t& threads) {
+  compute = Compute::usual;
+  app.add_option("--compute", compute,
                  "none: pages and tables only, as is usual where layers differ")
       ->transform(computes())
       ->default_str("attention")
       ->group("Steps");
-  app.add_option("--threads", options.threads, "Threads; default: as many as the machine offers")
+  app.add_option("--threads", threads, "Threads; default: as many as the machine offers")
       ->transform(integer_from(1, most_threads))
       ->group("Steps");
 }
 
-void add_check_options(CLI::App& app, ReplayOptions& options) {
-  app.add_flag("--verify", options.verify,
+void add_check_options(CLI::App& app, VerifyOptions& options) {
+  app.add_flag("--verify", options.wanted,
                "Recompute outputs in double from the tokens; a mismatch fails")
       ->disable_flag_override()
       ->group("Checks");
-  app.add_option("--verify-share", options.verify_share,
+  app.add_option("--verify-share", options.share,
                  "Share of (query, head) pairs that are verified besides each request's first "
                  "and last query")
       ->transform(number_from(0, 1))
@@ -117,8 +121,8 @@ Status disagree(const std::string& reason) { return {Errc::invalid_argument, rea
 
 // The model's sizes where none were given. A head size of one's own is no longer the model's kind
 // of attention.
-Status resolve_sizes(ReplayOptions& options) {
-  const auto model = find_model(options.model_name);
+Status resolve_sizes(ModelOptions& options) {
+  const auto model = find_model(options.name);
   if (!model) return model.error();
   ModelShape& sizes = options.sizes;
   const bool own_heads = sizes.head_size != 0;
@@ -152,14 +156,13 @@ Status resolve_sizes(ReplayOptions& options) {
 }
 
 /// `--gib` and `--checkpoint`.
-void add_hybrid_options(CLI::App& app, ReplayOptions& options) {
-  options.compute = Compute::usual;
+void add_hybrid_options(CLI::App& app, CacheChoice& options, ModelOptions& model) {
   app.add_option("--gib", options.gib,
                  "Memory of the cache where layers differ; default: 64, with attention 4, or more "
                  "where a request needs it")
       ->transform(number_from(1e-6, 1e9))
       ->group("Cache");
-  add_checkpoint_option(app, options);
+  add_checkpoint_option(app, model);
 }
 
 }  // namespace
@@ -180,9 +183,9 @@ std::vector<Eviction> evictions_of(const PolicyChoice& choice) {
   return all;
 }
 
-void add_model_options(CLI::App& app, ReplayOptions& options) {
+void add_model_options(CLI::App& app, ModelOptions& options) {
   ModelShape& sizes = options.sizes;
-  app.add_option("--model", options.model_name,
+  app.add_option("--model", options.name,
                  "llama-3-8b or deepseek-v3: sizes that are not given below; or " +
                      hybrid_model_names() +
                      ", whose layers differ: beside a pool whose layers all keep everything, "
@@ -211,7 +214,7 @@ void add_model_options(CLI::App& app, ReplayOptions& options) {
       ->group("Model");
 }
 
-void add_page_options(CLI::App& app, ReplayOptions& options) {
+void add_page_options(CLI::App& app, ModelOptions& options, PolicyChoice& policy) {
   app.add_option("--page-size", options.page_size, "Tokens of a page")
       ->transform(integer_from(1, most_page_size))
       ->capture_default_str()
@@ -221,9 +224,9 @@ void add_page_options(CLI::App& app, ReplayOptions& options) {
       ->transform(kv_dtypes())
       ->default_str(name(options.kv_dtype))
       ->group("Cache");
-  const auto choose = [&options](int64_t number) {
-    options.policy.all = number == all_policies;
-    if (!options.policy.all) options.policy.eviction = static_cast<Eviction>(number);
+  const auto choose = [&policy](int64_t number) {
+    policy.all = number == all_policies;
+    if (!policy.all) policy.eviction = static_cast<Eviction>(number);
   };
   app.add_option_function<int64_t>(
          "--policy", choose,
@@ -231,11 +234,11 @@ void add_page_options(CLI::App& app, ReplayOptions& options) {
          "with --page-per-block, and then the offline optimum, too")
       ->type_name("ENUM")
       ->transform(policies())
-      ->default_str(name(options.policy))
+      ->default_str(name(policy))
       ->group("Cache");
 }
 
-void add_checkpoint_option(CLI::App& app, ReplayOptions& options) {
+void add_checkpoint_option(CLI::App& app, ModelOptions& options) {
   app.add_option("--checkpoint", options.checkpoint,
                  "Tokens between states that can be found again, where layers have states")
       ->transform(integer_from(1, most_checkpoint))
@@ -243,59 +246,60 @@ void add_checkpoint_option(CLI::App& app, ReplayOptions& options) {
       ->group("Cache");
 }
 
-void add_trace_options(CLI::App& app, ReplayOptions& options) {
-  app.add_option("trace", options.trace,
+void add_trace_options(CLI::App& app, TraceOptions& options, OutputOptions& output) {
+  app.add_option("trace", options.file,
                  "Request trace in Mooncake's or kvcache-simulator's JSONL form")
       ->transform(word("the name of a file"))
       ->required();
   app.add_option("--limit", options.limit, "Requests to replay; default: all")
       ->transform(integer_from(1, int64_t{1} << 40));
-  app.add_option("--json", options.json, "Write the figures to this file; not the trace")
+  app.add_option("--json", output.json, "Write the figures to this file; not the trace")
       ->transform(word("the name of a file"));
-  app.add_option("--report", options.report,
+  app.add_option("--report", output.report,
                  "Write a page to look at, HTML, to this file; not the trace")
       ->transform(word("the name of a file"));
-  app.add_flag("--quiet", options.quiet, "No progress bar, no summary")->disable_flag_override();
+  app.add_flag("--quiet", output.quiet, "No progress bar, no summary")->disable_flag_override();
 }
 
 void add_replay_options(CLI::App& app, ReplayOptions& options) {
-  add_trace_options(app, options);
-  app.add_option("--metrics", options.metrics,
+  add_trace_options(app, options.trace, options.output);
+  app.add_option("--metrics", options.output.metrics,
                  "Write the pool's figures to this file as Prometheus reads them; not the trace")
       ->transform(word("the name of a file"));
-  add_model_options(app, options);
-  add_cache_options(app, options);
-  add_step_options(app, options);
-  add_tier_options(app, options);
-  add_check_options(app, options);
-  add_hybrid_options(app, options);
+  add_model_options(app, options.model);
+  add_cache_options(app, options.cache, options.model);
+  add_step_options(app, options.steps);
+  add_compute_options(app, options.compute, options.threads);
+  add_tier_options(app, options.tiers);
+  add_check_options(app, options.verify);
+  add_hybrid_options(app, options.cache, options.model);
 }
 
-Status check_partial(const ReplayOptions& options) {
-  if (options.partial < options.page_size) return {};
+Status check_partial(const CacheChoice& cache, const ModelOptions& model) {
+  if (cache.partial < model.page_size) return {};
   return disagree("--partial: expected less than --page-size");
 }
 
 Status resolve(ReplayOptions& options) {
   if (Status s = resolve_tiers(options); !s.is_ok()) return s;
-  if (options.policy.all && !options.metrics.empty())
+  if (options.cache.policy.all && !options.output.metrics.empty())
     return disagree("--metrics: needs one policy, not --policy all");
-  if (options.policy.all && !options.page_per_block)
+  if (options.cache.policy.all && !options.steps.page_per_block)
     return disagree("--policy all: needs --page-per-block");
-  if (options.partial > 0 && options.page_per_block)
+  if (options.cache.partial > 0 && options.steps.page_per_block)
     return disagree("--partial: not with --page-per-block, whose pages have one token");
-  if (Status s = check_partial(options); !s.is_ok()) return s;
-  if (options.page_per_block && !options.sequential)
+  if (Status s = check_partial(options.cache, options.model); !s.is_ok()) return s;
+  if (options.steps.page_per_block && !options.steps.sequential)
     return disagree("--page-per-block: needs --sequential");
-  if (options.page_per_block && options.compute != Compute::none)
+  if (options.steps.page_per_block && options.compute != Compute::none)
     return disagree("--page-per-block: needs --compute none");
-  if (options.verify && options.compute == Compute::none)
+  if (options.verify.wanted && options.compute == Compute::none)
     return disagree("--verify: needs --compute attention");
   if (options.compute == Compute::usual) options.compute = Compute::attention;
-  if (options.gib != 0.0) return disagree("--gib: needs a --model whose layers differ");
-  if (options.checkpoint != 0) return disagree("--checkpoint: needs a --model with states");
-  if (options.sequential) options.max_batch = 1;
-  return resolve_sizes(options);
+  if (options.cache.gib != 0.0) return disagree("--gib: needs a --model whose layers differ");
+  if (options.model.checkpoint != 0) return disagree("--checkpoint: needs a --model with states");
+  if (options.steps.sequential) options.steps.max_batch = 1;
+  return resolve_sizes(options.model);
 }
 
 }  // namespace folio::cli

@@ -36,56 +36,75 @@ std::string name(const PolicyChoice& choice);
 /// What is chosen, as it is shown.
 std::vector<Eviction> evictions_of(const PolicyChoice& choice);
 
-struct ReplayOptions {
-  std::string trace;
+struct TraceOptions {
+  std::string file = {};
   int64_t limit = 0;  ///< requests; 0: all
+};
 
-  std::string model_name = "llama-3-8b";
+/// A model, and pages of what it keeps.
+struct ModelOptions {
+  std::string name = "llama-3-8b";
   ModelShape sizes = {};  ///< what was given; 0: the model's. After `resolve`: the whole shape
-
-  /// of the cache; 0: room for the whole trace, but 4 GiB at most with attention
-  int64_t pages = 0;
-  double gib = 0.0;        ///< of the cache, for models with groups; 0: not given
-  int32_t checkpoint = 0;  ///< tokens of a page of states; 0: not given
-  int32_t page_size = 16;
   DType kv_dtype = DType::bf16;
+  int32_t page_size = 16;
+  int32_t checkpoint = 0;  ///< tokens of a page of states; 0: not given
+};
+
+/// The pool and its memory.
+struct CacheChoice {
+  int64_t pages = 0;  ///< 0: room for the whole trace, but 4 GiB at most with attention
+  double gib = 0.0;   ///< for models with groups; 0: not given
   PolicyChoice policy = {};
   int32_t partial = 0;  ///< PoolOptions::min_partial_tokens
+};
 
+struct StepOptions {
   int32_t max_batch = 16;     ///< sequences in a step
   int32_t step_tokens = 512;  ///< new tokens in a step
   bool sequential = false;    ///< one request after the other
   bool page_per_block = false;
+};
 
+struct VerifyOptions {
+  bool wanted = false;
+  double share = 0.01;
+  uint64_t seed = 1;
+};
+
+struct OutputOptions {
+  std::string json = {};
+  std::string metrics = {};  ///< a file for Prometheus; empty: none
+  std::string report = {};   ///< a page to look at
+  std::string command = {};  ///< as it was given, for the page
+  bool quiet = false;
+};
+
+/// All of a replay. What does one part of it takes that part's options.
+struct ReplayOptions {
+  TraceOptions trace = {};
+  ModelOptions model = {};
+  CacheChoice cache = {};
+  StepOptions steps = {};
   Compute compute = Compute::attention;
   int32_t threads = 0;  ///< 0: as many as the machine offers
-
   TierChoice tiers = {};
-
-  bool verify = false;
-  double verify_share = 0.01;
-  uint64_t seed = 1;
-
-  std::string json;
-  std::string metrics;  ///< a file for Prometheus; empty: none
-  std::string report;   ///< a page to look at
-  std::string command;  ///< as it was given, for the page
-  bool quiet = false;
+  VerifyOptions verify = {};
+  OutputOptions output = {};
 };
 
 /// Parts of the options, for other commands: the trace and what is written; the model; page size,
 /// dtype and policy.
-void add_trace_options(CLI::App& app, ReplayOptions& options);
-void add_model_options(CLI::App& app, ReplayOptions& options);
-void add_page_options(CLI::App& app, ReplayOptions& options);
+void add_trace_options(CLI::App& app, TraceOptions& options, OutputOptions& output);
+void add_model_options(CLI::App& app, ModelOptions& options);
+void add_page_options(CLI::App& app, ModelOptions& options, PolicyChoice& policy);
 /// `--checkpoint`, of models with states.
-void add_checkpoint_option(CLI::App& app, ReplayOptions& options);
+void add_checkpoint_option(CLI::App& app, ModelOptions& options);
 
 /// Adds the options of `replay` to the parser, which fills `options`.
 void add_replay_options(CLI::App& app, ReplayOptions& options);
 
 /// Errors: invalid_argument for `--partial` that no page has
-Status check_partial(const ReplayOptions& options);
+Status check_partial(const CacheChoice& cache, const ModelOptions& model);
 
 /// Fills in the model's sizes and checks that the options agree with each other.
 /// Errors: invalid_argument naming the options

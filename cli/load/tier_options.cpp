@@ -63,19 +63,18 @@ Status check_others(const ReplayOptions& options, const char* tier) {
   };
   if (options.compute == Compute::attention)
     return refuse("--compute attention", "payloads stand for pages, and nothing can attend them");
-  if (options.verify)
+  if (options.verify.wanted)
     return refuse("--verify", "nothing is computed; pages that are found are compared anyway");
-  if (options.policy.all)
+  if (options.cache.policy.all)
     return refuse("--policy all", "tiers would go on from one policy to the next");
-  if (options.partial != 0)
+  if (options.cache.partial != 0)
     return refuse("--partial", "tiers have whole pages, and nothing is loaded behind a copy");
   return {};
 }
 
 }  // namespace
 
-void add_tier_options(CLI::App& app, ReplayOptions& options) {
-  TierChoice& tiers = options.tiers;
+void add_tier_options(CLI::App& app, TierChoice& tiers) {
   const auto bytes_option = [&](const char* option, int64_t& bytes, const char* what) {
     app.add_option(option, bytes, what)->transform(bytes_from(1, most_tier_bytes))->group("Tiers");
   };
@@ -155,15 +154,16 @@ Status resolve_tiers(ReplayOptions& options) {
   if (tier == nullptr) return {};
   if (Status s = check_others(options, tier); !s.is_ok()) return s;
   // The page shows the command.
-  for (size_t at = 0; !tiers.redis.empty() &&
-                      (at = options.command.find(tiers.redis, at)) != options.command.npos;) {
+  std::string& command = options.output.command;
+  for (size_t at = 0;
+       !tiers.redis.empty() && (at = command.find(tiers.redis, at)) != command.npos;) {
     const std::string shown = without_login(tiers.redis);
-    options.command.replace(at, tiers.redis.size(), shown);
+    command.replace(at, tiers.redis.size(), shown);
     at += shown.size();
   }
   options.compute = Compute::none;
   if (tiers.store == StoreWhen::usual) tiers.store = StoreWhen::write_through;
-  const int64_t tokens = options.page_per_block ? 1 : options.page_size;
+  const int64_t tokens = options.steps.page_per_block ? 1 : options.model.page_size;
   if (tiers.payload_bytes == 0)
     tiers.payload_bytes = (std::max(usual_payload_bytes, tokens) + tokens - 1) / tokens * tokens;
   if (tiers.payload_bytes % tokens != 0)

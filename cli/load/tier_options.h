@@ -41,7 +41,7 @@ struct TierChoice {
   [[nodiscard]] bool any() const { return host_bytes != 0 || !disk.empty() || !redis.empty(); }
 };
 
-void add_tier_options(CLI::App& app, ReplayOptions& options);
+void add_tier_options(CLI::App& app, TierChoice& tiers);
 
 /// As on the command line.
 std::string name(StoreWhen store);

@@ -41,16 +41,16 @@ Status check_pages(const Step& step, PageTable table, std::span<const int64_t> r
 Result<Engine> Engine::create(const EngineOptions& options, const Executor& executor) {
   Engine engine;
   engine.executor_ = executor;
-  engine.poison_ = options.verify;
+  engine.poison_ = options.verify.wanted;
   for (const LayerRunnerOptions& group : options.groups) {
     auto runner = LayerRunner::create(group, executor);
     if (!runner) return runner.error();
     Group& added = engine.groups_.emplace_back(Group{std::move(*runner), nullptr});
-    if (!options.verify) continue;
+    if (!options.verify.wanted) continue;
     const double scale = static_cast<double>(added.runner.attention().problem().scale);
     added.verifier =
         std::make_unique<Verifier>(VerifierOptions{group.model, group.shape, group.mask, scale,
-                                                   options.verify_share, options.seed},
+                                                   options.verify.share, options.verify.seed},
                                    executor);
   }
   return engine;

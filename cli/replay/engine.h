@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "load/options.h"
 #include "replay/layer_runner.h"
 #include "replay/verify.h"
 
@@ -19,9 +20,7 @@ namespace folio::cli {
 
 struct EngineOptions {
   std::vector<LayerRunnerOptions> groups;  ///< with attention; at least one
-  bool verify = false;
-  double verify_share = 0.0;
-  uint64_t seed = 0;
+  VerifyOptions verify = {};
 };
 
 class Engine {

@@ -24,8 +24,8 @@ Status refuse_others(const ReplayOptions& options) {
     return bad(
         fmt::format("{}: not with --model {}, whose layers differ: tiers take the pages of "
                     "one group",
-                    tier, options.model_name));
-  const ModelShape& sizes = options.sizes;
+                    tier, options.model.name));
+  const ModelShape& sizes = options.model.sizes;
   const std::pair<bool, const char*> given[] = {
       {sizes.layers != 0, "--layers"},
       {sizes.q_heads != 0, "--q-heads"},
@@ -33,20 +33,20 @@ Status refuse_others(const ReplayOptions& options) {
       {sizes.head_size != 0, "--head-size"},
       {sizes.v_head_size != 0, "--v-head-size"},
       {sizes.is_mla, "--mla"},
-      {options.page_per_block, "--page-per-block"},
+      {options.steps.page_per_block, "--page-per-block"},
   };
   for (const auto& [is_given, option] : given) {
     if (!is_given) continue;
     return bad(
         fmt::format("{}: not with --model {}, whose layers differ: it has sizes of its own, "
                     "and is replayed by steps",
-                    option, options.model_name));
+                    option, options.model.name));
   }
   return {};
 }
 
 /// Tokens of a page of states. Errors: invalid_argument naming --checkpoint
-Result<int32_t> checkpoint_of(const ReplayOptions& options, const HybridModel& model) {
+Result<int32_t> checkpoint_of(const ModelOptions& options, const HybridModel& model) {
   const bool has_states = model.kinds.back().rule == GroupRule::state;
   if (options.checkpoint != 0 && !has_states)
     return bad(fmt::format("--checkpoint: --model {} has no states", model.name));
@@ -58,47 +58,48 @@ Result<int32_t> checkpoint_of(const ReplayOptions& options, const HybridModel& m
 }
 
 /// Errors: invalid_argument for --pages whose bytes nobody has
-Result<int64_t> memory_of(const ReplayOptions& options, int64_t uniform_bytes,
+Result<int64_t> memory_of(const CacheChoice& cache, Compute compute, int64_t uniform_bytes,
                           int64_t longest_bytes) {
   constexpr int64_t most = int64_t{1} << 60;
-  if (options.pages > most / uniform_bytes) {
-    return bad(fmt::format("--pages: got '{}' of {} bytes each, expected at most {}", options.pages,
+  if (cache.pages > most / uniform_bytes) {
+    return bad(fmt::format("--pages: got '{}' of {} bytes each, expected at most {}", cache.pages,
                            uniform_bytes, most / uniform_bytes));
   }
-  if (options.pages != 0) return options.pages * uniform_bytes;
-  if (options.gib != 0.0) return static_cast<int64_t>(std::floor(options.gib * bytes_per_gib));
-  return std::max(options.compute == Compute::attention ? usual_computed_bytes : usual_memory_bytes,
+  if (cache.pages != 0) return cache.pages * uniform_bytes;
+  if (cache.gib != 0.0) return static_cast<int64_t>(std::floor(cache.gib * bytes_per_gib));
+  return std::max(compute == Compute::attention ? usual_computed_bytes : usual_memory_bytes,
                   longest_bytes);
 }
 
 }  // namespace
 
 Status resolve_hybrid(ReplayOptions& options, const HybridModel& model) {
-  if (options.pages != 0 && options.gib != 0.0)
+  if (options.cache.pages != 0 && options.cache.gib != 0.0)
     return bad("--gib: not with --pages, which says the same in pages of all layers");
   if (Status s = refuse_others(options); !s.is_ok()) return s;
-  if (Status s = check_partial(options); !s.is_ok()) return s;
-  if (options.policy.all && !options.metrics.empty())
+  if (Status s = check_partial(options.cache, options.model); !s.is_ok()) return s;
+  if (options.cache.policy.all && !options.output.metrics.empty())
     return bad("--metrics: needs one policy, not --policy all");
-  if (options.verify && options.compute == Compute::none)
+  if (options.verify.wanted && options.compute == Compute::none)
     return bad("--verify: needs --compute attention");
   if (options.compute == Compute::usual)
-    options.compute = options.verify ? Compute::attention : Compute::none;
-  const auto checkpoint = checkpoint_of(options, model);
+    options.compute = options.verify.wanted ? Compute::attention : Compute::none;
+  const auto checkpoint = checkpoint_of(options.model, model);
   if (!checkpoint) return checkpoint.error();
-  options.checkpoint = *checkpoint;
-  if (options.sequential) options.max_batch = 1;
+  options.model.checkpoint = *checkpoint;
+  if (options.steps.sequential) options.steps.max_batch = 1;
   return {};
 }
 
 Result<HybridPolicies> run_policies(ReplayOptions options, const HybridTasks& tasks,
                                     std::span<const TraceRequest> trace) {
   const auto memory =
-      memory_of(options, tasks.uniform.groups.front().page_bytes, tasks.demand.longest_bytes);
+      memory_of(options.cache, options.compute, tasks.uniform.groups.front().page_bytes,
+                tasks.demand.longest_bytes);
   if (!memory) return memory.error();
   HybridPolicies runs;
-  for (const Eviction eviction : evictions_of(options.policy)) {
-    options.policy = {eviction};
+  for (const Eviction eviction : evictions_of(options.cache.policy)) {
+    options.cache.policy = {eviction};
     auto figures = run_both(options, trace, tasks, *memory);
     if (!figures) return figures.error();
     runs.push_back({eviction, std::move(*figures)});

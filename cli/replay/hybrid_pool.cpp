@@ -94,9 +94,9 @@ Result<std::unique_ptr<Engine>> engine_of(const ReplayOptions& options, const Po
                                           const PoolOptions& pool_options, const PagePool& pool) {
   std::vector<LayerRunnerOptions> layers = task.layers;
   for (LayerRunnerOptions& one : layers) one.pages = pool.group(one.group).value().num_pages;
-  auto made =
-      make_engine(options, pool_options, std::move(layers), static_cast<double>(task.memory_bytes),
-                  task.longest_tokens, default_executor(options.threads));
+  auto made = make_engine({std::move(layers), options.verify}, options.steps, pool_options,
+                          static_cast<double>(task.memory_bytes), task.longest_tokens,
+                          default_executor(options.threads));
   if (!made || *made == nullptr) return made;
   Engine& engine = **made;
   if (Status s = check_memory(pool_options, engine.required_bytes(task.longest_tokens)); !s.is_ok())
@@ -105,34 +105,35 @@ Result<std::unique_ptr<Engine>> engine_of(const ReplayOptions& options, const Po
   return made;
 }
 
-Status of_option(const ReplayOptions& options, const Status& status) {
+Status of_option(const CacheChoice& cache, const Status& status) {
   return {status.code(),
-          fmt::format("{}: {}", options.pages != 0 ? "--pages" : "--gib", status.message())};
+          fmt::format("{}: {}", cache.pages != 0 ? "--pages" : "--gib", status.message())};
 }
 
 }  // namespace
 
 Result<PoolRun> run_pool(const ReplayOptions& options, std::span<const TraceRequest> trace,
                          const PoolTask& task) {
-  PoolOptions pool_options = pool_options_of(options, task.page_size, task.longest_tokens);
+  PoolOptions pool_options = pool_options_of(options.cache, options.output, options.steps.max_batch,
+                                             task.page_size, task.longest_tokens);
   pool_options.min_partial_tokens = task.partial;
   pool_options.groups = task.groups;
   pool_options.arena_bytes = task.memory_bytes;
-  if (Status s = check_memory(pool_options, 0.0); !s.is_ok()) return of_option(options, s);
+  if (Status s = check_memory(pool_options, 0.0); !s.is_ok()) return of_option(options.cache, s);
   auto pool = PagePool::create(pool_options);
-  if (!pool) return of_option(options, pool.error());
+  if (!pool) return of_option(options.cache, pool.error());
   const auto made = engine_of(options, task, pool_options, *pool);
-  if (!made) return of_option(options, made.error());
+  if (!made) return of_option(options.cache, made.error());
   Engine* const engine = made->get();
   PoolRun run;
   if (task.records)
     run.recorder = std::make_unique<GroupRecorder>(trace, *pool, task.groups, task.memory_bytes);
   Usage usage(*pool, task, run);
-  Scheduler scheduler(trace, *pool, {options.max_batch, options.step_tokens}, nullptr,
+  Scheduler scheduler(trace, *pool, {options.steps.max_batch, options.steps.step_tokens}, nullptr,
                       Reserve::step, task.checkpoint);
   StepTimes times;
-  if (Status s =
-          run_steps(*pool, scheduler, engine, usage, std::ssize(trace), !options.quiet, times);
+  if (Status s = run_steps(*pool, scheduler, engine, usage, std::ssize(trace),
+                           !options.output.quiet, times);
       !s.is_ok())
     return s;
   usage.finish(scheduler, times);

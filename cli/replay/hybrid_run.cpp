@@ -9,7 +9,7 @@ namespace {
 
 /// The layers that are computed, group by group. They are numbered as the groups stand, those of
 /// states too.
-std::vector<LayerRunnerOptions> layers_of(const ReplayOptions& options, const HybridModel& model) {
+std::vector<LayerRunnerOptions> layers_of(const ModelOptions& options, const HybridModel& model) {
   std::vector<LayerRunnerOptions> layers;
   int32_t first = 0;
   for (uint32_t g = 0; g < model.kinds.size(); ++g) {
@@ -31,29 +31,30 @@ std::vector<LayerRunnerOptions> layers_of(const ReplayOptions& options, const Hy
 
 Result<HybridTasks> tasks_of(const ReplayOptions& options, const HybridModel& model,
                              std::span<const TraceRequest> trace) {
-  const GroupSizes sizes{options.page_size, options.checkpoint, options.kv_dtype};
+  const ModelOptions& pages = options.model;
+  const GroupSizes sizes{pages.page_size, pages.checkpoint, pages.kv_dtype};
   auto groups = groups_of(model, sizes);
   if (!groups) return groups.error();
   const GroupOptions uniform = uniform_group(*groups, sizes);
   HybridTasks tasks{.demand = demand_of(trace)};
   TraceDemand& demand = tasks.demand;
   tasks.groups = {.groups = std::move(*groups),
-                  .page_size = options.page_size,
-                  .checkpoint = options.checkpoint,
+                  .page_size = pages.page_size,
+                  .checkpoint = pages.checkpoint,
                   .longest_tokens = demand.longest_tokens,
-                  .partial = options.partial,
+                  .partial = options.cache.partial,
                   .everything_bytes = uniform.page_bytes,
-                  .records = !options.report.empty()};
+                  .records = !options.output.report.empty()};
   const int32_t tokens = uniform_page_size(tasks.groups.groups, sizes);
   tasks.groups.everything_tokens = tokens;
   demand.longest_bytes = (demand.longest_tokens + tokens - 1) / tokens * uniform.page_bytes;
   tasks.uniform = tasks.groups;
   tasks.uniform.groups = {uniform};
   tasks.uniform.page_size = tokens;
-  if (options.checkpoint != 0) tasks.uniform.partial = 0;  // the state behind a page cannot be cut
+  if (pages.checkpoint != 0) tasks.uniform.partial = 0;  // the state behind a page cannot be cut
   tasks.uniform.checkpoint = 0;
   tasks.uniform.records = false;
-  if (options.compute == Compute::attention) tasks.groups.layers = layers_of(options, model);
+  if (options.compute == Compute::attention) tasks.groups.layers = layers_of(pages, model);
   return tasks;
 }
 

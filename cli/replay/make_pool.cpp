@@ -31,32 +31,31 @@ Status check_memory(const PoolOptions& pool, double more) {
                       more > 0.0 ? "the step and" : "the tables of", pool.arena_bytes, sizes)};
 }
 
-PoolOptions pool_options_of(const ReplayOptions& options, int32_t page_size,
-                            int64_t longest_tokens) {
+PoolOptions pool_options_of(const CacheChoice& cache, const OutputOptions& output,
+                            int32_t max_batch, int32_t page_size, int64_t longest_tokens) {
   PoolOptions pool;
   pool.page_size = page_size;
-  pool.max_sequences = static_cast<uint32_t>(options.max_batch);
+  pool.max_sequences = static_cast<uint32_t>(max_batch);
   pool.max_pages_per_sequence = static_cast<uint32_t>((longest_tokens + page_size - 1) / page_size);
-  pool.eviction = options.policy.eviction;
-  pool.min_partial_tokens = options.partial;
-  pool.histograms = !options.metrics.empty();
+  pool.eviction = cache.policy.eviction;
+  pool.min_partial_tokens = cache.partial;
+  pool.histograms = !output.metrics.empty();
   return pool;
 }
 
-Result<std::unique_ptr<Engine>> make_engine(const ReplayOptions& options, const PoolOptions& pool,
-                                            std::vector<LayerRunnerOptions> layers, double bytes,
+Result<std::unique_ptr<Engine>> make_engine(EngineOptions options, const StepOptions& steps,
+                                            const PoolOptions& pool, double bytes,
                                             int64_t longest_tokens, const Executor& executor) {
-  if (layers.empty()) return std::unique_ptr<Engine>();
+  if (options.groups.empty()) return std::unique_ptr<Engine>();
   // before the planes of so many pages are described
   if (Status s = check_memory(pool, bytes); !s.is_ok()) return s;
-  for (LayerRunnerOptions& one : layers) {
-    one.limits = {.batch = options.max_batch,
-                  .tokens = options.step_tokens,
+  for (LayerRunnerOptions& one : options.groups) {
+    one.limits = {.batch = steps.max_batch,
+                  .tokens = steps.step_tokens,
                   .context = static_cast<int32_t>(longest_tokens),
                   .parallelism = executor.concurrency(executor.context)};
   }
-  auto engine = Engine::create(
-      {std::move(layers), options.verify, options.verify_share, options.seed}, executor);
+  auto engine = Engine::create(options, executor);
   if (!engine) return engine.error();
   return std::make_unique<Engine>(std::move(*engine));
 }

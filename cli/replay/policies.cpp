@@ -10,11 +10,11 @@ namespace folio::cli {
 
 Result<Comparison> compare_policies(ReplayOptions options, std::span<const TraceRequest> trace) {
   Comparison comparison;
-  for (const Eviction eviction : evictions_of(options.policy)) {
-    options.policy = {eviction};
+  for (const Eviction eviction : evictions_of(options.cache.policy)) {
+    options.cache.policy = {eviction};
     std::unique_ptr<PageRecorder> recorder;
     const auto figures =
-        replay_blocks(options, trace, options.report.empty() ? nullptr : &recorder);
+        replay_blocks(options, trace, options.output.report.empty() ? nullptr : &recorder);
     if (!figures) return figures.error();
     comparison.requests = figures->requests;
     comparison.prompt_tokens = figures->prompt_tokens;

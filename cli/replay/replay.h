@@ -34,13 +34,14 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
 Status check_memory(const PoolOptions& pool, double more);
 
 /// What every pool of a replay has of the options. The longest sequence has so many tokens.
-PoolOptions pool_options_of(const ReplayOptions& options, int32_t page_size,
-                            int64_t longest_tokens);
+PoolOptions pool_options_of(const CacheChoice& cache, const OutputOptions& output,
+                            int32_t max_batch, int32_t page_size, int64_t longest_tokens);
 
-/// What computes `layers`, whose limits are those of the options and whose pages take `bytes`;
-/// without its memory, and null without layers. Errors: those of check_memory and Engine::create
-Result<std::unique_ptr<Engine>> make_engine(const ReplayOptions& options, const PoolOptions& pool,
-                                            std::vector<LayerRunnerOptions> layers, double bytes,
+/// What computes the layers of the options, whose limits are those of `steps` and whose pages take
+/// `bytes`; without its memory, and null without layers. Errors: those of check_memory and
+/// Engine::create
+Result<std::unique_ptr<Engine>> make_engine(EngineOptions options, const StepOptions& steps,
+                                            const PoolOptions& pool, double bytes,
                                             int64_t longest_tokens, const Executor& executor);
 
 /// A pool and what is below it.

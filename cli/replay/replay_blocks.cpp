@@ -108,16 +108,15 @@ BlockDemand block_demand_of(std::span<const TraceRequest> trace) {
 
 /// Errors: invalid_argument for --pages that do not hold the longest request
 Result<PoolOptions> pool_options_of(const ReplayOptions& options, const BlockDemand& demand) {
-  const int64_t pages = options.pages != 0 ? options.pages : demand.blocks;
+  const int64_t pages = options.cache.pages != 0 ? options.cache.pages : demand.blocks;
   if (pages < demand.longest_blocks()) {
     return Status(
         Errc::invalid_argument,
         fmt::format("--pages: {} are fewer than the {} blocks of the request in line {} of {}",
-                    pages, demand.longest_blocks(), demand.longest.line, options.trace));
+                    pages, demand.longest_blocks(), demand.longest.line, options.trace.file));
   }
-  PoolOptions pool = pool_options_of(options, 1, demand.longest_blocks());
+  PoolOptions pool = pool_options_of(options.cache, options.output, 1, 1, demand.longest_blocks());
   pool.num_pages = static_cast<uint32_t>(pages);
-  pool.max_sequences = 1;
   return pool;
 }
 
@@ -189,7 +188,7 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
   const BlockDemand demand = block_demand_of(trace);
   auto pool_options = pool_options_of(options, demand);
   if (!pool_options) return pool_options.error();
-  auto below = tiers_of(options, demand.longest.tokens_per_block,
+  auto below = tiers_of(options.tiers, options.model, demand.longest.tokens_per_block,
                         {.all_pages = demand.blocks,
                          .longest_pages = demand.longest_blocks(),
                          .page_size = pool_options->page_size});
@@ -199,7 +198,7 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
   if (recorder != nullptr)
     *recorder = std::make_unique<PageRecorder>(trace, pool_options->num_pages);
   BlockReplay replay({*made->pool, made->tiers.get()}, recorder ? recorder->get() : nullptr);
-  ProgressBar progress(!options.quiet);
+  ProgressBar progress(!options.output.quiet);
   double seconds = 0.0;
   {
     const Timed timed(seconds);

@@ -23,28 +23,29 @@ int64_t all_pages_of(std::span<const TraceRequest> trace, int32_t page_size) {
 
 /// Pages of a cache whose size was not given: all that the trace can use, but no more than
 /// `usual_cache_bytes` of keys and values. Errors: those of page_bytes
-Result<int64_t> usual_pages(const ReplayOptions& options, int64_t all_pages,
+Result<int64_t> usual_pages(const ModelOptions& model, Compute compute, int64_t all_pages,
                             int64_t longest_pages) {
   const int64_t most = std::min(all_pages, int64_t{0x7fffffff});
-  if (options.compute == Compute::none) return most;
-  const auto bytes = page_bytes(kv_shape_of(options.sizes, options.page_size, options.kv_dtype));
+  if (compute == Compute::none) return most;
+  const auto bytes = page_bytes(kv_shape_of(model.sizes, model.page_size, model.kv_dtype));
   if (!bytes) return bytes.error();
   return std::max(std::min(most, usual_cache_bytes / *bytes), longest_pages);
 }
 
 Result<PoolOptions> pool_options_of(const ReplayOptions& options, const TraceDemand& demand,
                                     int64_t all_pages) {
-  PoolOptions pool = pool_options_of(options, options.page_size, demand.longest_tokens);
+  PoolOptions pool = pool_options_of(options.cache, options.output, options.steps.max_batch,
+                                     options.model.page_size, demand.longest_tokens);
   const int64_t longest_pages = pool.max_pages_per_sequence;
-  const auto usual = usual_pages(options, all_pages, longest_pages);
+  const auto usual = usual_pages(options.model, options.compute, all_pages, longest_pages);
   if (!usual) return usual.error();
-  const int64_t pages = options.pages != 0 ? options.pages : *usual;
+  const int64_t pages = options.cache.pages != 0 ? options.cache.pages : *usual;
   if (pages < longest_pages) {
     return Status(Errc::invalid_argument,
                   fmt::format("--pages: {} pages of {} tokens hold fewer than the {} tokens of the "
                               "request in line {} of {}",
-                              pages, options.page_size, demand.longest_tokens, demand.longest_line,
-                              options.trace));
+                              pages, options.model.page_size, demand.longest_tokens,
+                              demand.longest_line, options.trace.file));
   }
   pool.num_pages = static_cast<uint32_t>(pages);
   return pool;
@@ -120,12 +121,14 @@ class Watcher : public StepWatcher {
 Result<std::unique_ptr<Engine>> engine_of(const ReplayOptions& options, const PoolOptions& pool,
                                           int64_t longest_tokens, const Executor& executor) {
   if (options.compute == Compute::none) return std::unique_ptr<Engine>();
-  const KVShape shape = kv_shape_of(options.sizes, options.page_size, options.kv_dtype);
+  const ModelOptions& model = options.model;
+  const KVShape shape = kv_shape_of(model.sizes, model.page_size, model.kv_dtype);
   const auto page = page_bytes(shape);
   if (!page) return page.error();
   return make_engine(
-      options, pool, {{.model = options.sizes, .shape = shape, .pages = pool.num_pages}},
-      static_cast<double>(pool.num_pages) * static_cast<double>(*page), longest_tokens, executor);
+      {{{.model = model.sizes, .shape = shape, .pages = pool.num_pages}}, options.verify},
+      options.steps, pool, static_cast<double>(pool.num_pages) * static_cast<double>(*page),
+      longest_tokens, executor);
 }
 
 /// What is known before and behind the loop.
@@ -153,15 +156,15 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options,
                                    std::span<const TraceRequest> trace,
                                    std::unique_ptr<PageRecorder>* recorder) {
   const TraceDemand demand = demand_of(trace);
-  const int64_t all_pages = all_pages_of(trace, options.page_size);
+  const int64_t all_pages = all_pages_of(trace, options.model.page_size);
   const auto pool_options = pool_options_of(options, demand, all_pages);
   if (!pool_options) return pool_options.error();
   const Executor executor = default_executor(options.threads);
-  auto below = tiers_of(options, options.page_size,
+  auto below = tiers_of(options.tiers, options.model, options.model.page_size,
                         {.all_pages = all_pages,
                          .longest_pages = pool_options->max_pages_per_sequence,
-                         .page_size = options.page_size,
-                         .max_batch = options.max_batch});
+                         .page_size = options.model.page_size,
+                         .max_batch = options.steps.max_batch});
   if (!below) return below.error();
 
   // Sizes first, memory last.
@@ -183,10 +186,10 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options,
   PagePool& pool = *made->pool;
   TieredPages* const tiers = made->tiers.get();
   Watcher watcher(pool, recorder != nullptr ? recorder->get() : nullptr, tiers, figures);
-  Scheduler scheduler(trace, pool, {options.max_batch, options.step_tokens}, tiers);
+  Scheduler scheduler(trace, pool, {options.steps.max_batch, options.steps.step_tokens}, tiers);
   StepTimes times;
-  if (Status s =
-          run_steps(pool, scheduler, engine, watcher, std::ssize(trace), !options.quiet, times);
+  if (Status s = run_steps(pool, scheduler, engine, watcher, std::ssize(trace),
+                           !options.output.quiet, times);
       !s.is_ok())
     return s;
   watcher.finish();

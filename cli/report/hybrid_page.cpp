@@ -19,12 +19,12 @@ std::string gib(double bytes) { return shown_gib(bytes) + " GiB"; }
 ordered_json facts_of(const ReplayOptions& options, const HybridModel& model,
                       const HybridFigures& f) {
   Facts facts = {
-      {"model", model_line(options, model)},
+      {"model", model_line(options.model, model)},
       {"compute", f.groups.kernels.empty() ? "none: pages and tables only" : f.groups.kernels},
-      {"order", order_of(options)},
-      {"cache", cache_of(options, f)}};
-  if (!options.policy.all) facts.emplace_back("eviction", name(options.policy));
-  return facts_of_run(options, facts);
+      {"order", order_of(options.steps)},
+      {"cache", cache_of(options.model, options.cache, f)}};
+  if (!options.cache.policy.all) facts.emplace_back("eviction", name(options.cache.policy));
+  return facts_of_run(options.trace, options.output, facts);
 }
 
 /// What the layers are and what a page of them is.
@@ -135,7 +135,7 @@ std::string page_of(const ReplayOptions& options, const HybridModel& model,
   const PoolRun& run = f.groups;
   const int64_t prompts = f.demand.prompt_tokens;
   ordered_json data;
-  data["title"] = title_of("replay", options);
+  data["title"] = title_of("replay", options.trace);
   data["heading"] = "Groups";
   data["facts"] = facts_of(options, model, f);
   data["tiles"] = ordered_json::array(
@@ -146,14 +146,15 @@ std::string page_of(const ReplayOptions& options, const HybridModel& model,
        saved_tile(f),
        tile("Held at most", gib(static_cast<double>(run.used.peak)),
             "of " + gib(static_cast<double>(f.memory_bytes))),
-       tile("Evicted", gib(evicted_bytes(run)), "by " + name(options.policy)), requests_tile(f),
+       tile("Evicted", gib(evicted_bytes(run)), "by " + name(options.cache.policy)),
+       requests_tile(f),
        tile("Step", duration(ratio(run.pool_seconds, static_cast<double>(run.steps))),
             fmt::format("of the pool, in the mean of {}", grouped(run.steps)))});
   data["tables"] = ordered_json::array({sizes_table(model, f), use_table(f), pools_table(f)});
   data["runs"] =
-      ordered_json::array({{{"name", name(options.policy)}, {"charts", hybrid_charts(run)}}});
+      ordered_json::array({{{"name", name(options.cache.policy)}, {"charts", hybrid_charts(run)}}});
   data["left_out"] = left_out;
-  return make_page(title_of("replay", options), data);
+  return make_page(title_of("replay", options.trace), data);
 }
 
 std::string page_of(const ReplayOptions& options, const HybridModel& model,
@@ -163,7 +164,7 @@ std::string page_of(const ReplayOptions& options, const HybridModel& model,
   for (const HybridPolicy& run : runs)
     if (run.figures.groups.hit_tokens > best->figures.groups.hit_tokens) best = &run;
   ordered_json data;
-  data["title"] = title_of("replay", options);
+  data["title"] = title_of("replay", options.trace);
   data["lead"] = fmt::format(
       "The offline optimum: {}. Hit rates over time are each policy's own: under another one the "
       "trace takes other steps.",
@@ -184,7 +185,7 @@ std::string page_of(const ReplayOptions& options, const HybridModel& model,
         {{"name", name(run.policy)}, {"charts", hybrid_charts(run.figures.groups)}});
   }
   data["left_out"] = left_out;
-  return make_page(title_of("replay", options), data);
+  return make_page(title_of("replay", options.trace), data);
 }
 
 }  // namespace folio::cli

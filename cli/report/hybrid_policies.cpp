@@ -39,7 +39,7 @@ Column column_of(std::string title, const HybridPolicies& runs, Value value) {
   return column;
 }
 
-std::vector<Column> columns_of(const ReplayOptions& options, const HybridPolicies& runs) {
+std::vector<Column> columns_of(const CacheChoice& cache, const HybridPolicies& runs) {
   const TraceDemand& demand = runs.front().figures.demand;
   using Figures = const HybridFigures&;
   Column policies{"policy", {}};
@@ -50,7 +50,7 @@ std::vector<Column> columns_of(const ReplayOptions& options, const HybridPolicie
   columns.push_back(column_of("of tokens", runs, [&](Figures f) {
     return fmt::format("{:.4f}", hit_rate(f.groups, demand));
   }));
-  if (options.partial != 0) {
+  if (cache.partial != 0) {
     columns.push_back(column_of(
         "in pages", runs, [](Figures f) { return fmt::format("{}", f.groups.partial_tokens); }));
   }
@@ -80,7 +80,7 @@ std::vector<Column> columns_of(const ReplayOptions& options, const HybridPolicie
 std::string summary_of(const ReplayOptions& options, const HybridModel& model,
                        const HybridPolicies& runs) {
   Summary text = summary_head(options, model, runs.front().figures);
-  text.text += table_of(columns_of(options, runs));
+  text.text += table_of(columns_of(options.cache, runs));
   text.line("all kept", "tokens found by as much memory whose layers all keep everything");
   text.line("optimum", no_optimum);
   return text.text;

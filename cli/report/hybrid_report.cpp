@@ -56,28 +56,29 @@ int32_t layers_of(const HybridModel& model) {
   return layers;
 }
 
-std::string model_line(const ReplayOptions& options, const HybridModel& model) {
+std::string model_line(const ModelOptions& options, const HybridModel& model) {
   return fmt::format("{}, {} layers, {} cache; from {}", model.name, layers_of(model),
                      name(options.kv_dtype), model.source);
 }
 
-std::string cache_of(const ReplayOptions& options, const HybridFigures& f) {
-  std::string cache =
-      fmt::format("{} GiB, pages of {} tokens", shown_gib(static_cast<double>(f.memory_bytes)),
-                  options.page_size);
-  if (options.partial == 0) return cache;
-  return cache + fmt::format(", hits inside them from {} on", options.partial);
+std::string cache_of(const ModelOptions& options, const CacheChoice& cache,
+                     const HybridFigures& f) {
+  std::string text = fmt::format("{} GiB, pages of {} tokens",
+                                 shown_gib(static_cast<double>(f.memory_bytes)), options.page_size);
+  if (cache.partial == 0) return text;
+  return text + fmt::format(", hits inside them from {} on", cache.partial);
 }
 
 Summary summary_head(const ReplayOptions& options, const HybridModel& model,
                      const HybridFigures& f) {
   Summary text;
   text.line("replay",
-            fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
+            fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace.file,
                         f.demand.requests, f.demand.prompt_tokens, f.demand.output_tokens));
-  text.line("model", model_line(options, model));
-  text.line("cache", cache_of(options, f) +
-                         (options.policy.all ? "" : ", eviction by " + name(options.policy)));
+  text.line("model", model_line(options.model, model));
+  text.line("cache",
+            cache_of(options.model, options.cache, f) +
+                (options.cache.policy.all ? "" : ", eviction by " + name(options.cache.policy)));
   return text;
 }
 
@@ -189,19 +190,21 @@ std::string summary_of(const ReplayOptions& options, const HybridModel& model,
             fmt::format("{:.4f} of tokens ({}); with as much memory, but every layer keeping "
                         "everything: {}",
                         hit_rate(run, f.demand), run.hit_tokens, uniform_hits(f)));
-  if (options.partial != 0) text.line("in pages", partial_hits(f, options.checkpoint != 0));
+  if (options.cache.partial != 0)
+    text.line("in pages", partial_hits(f, options.model.checkpoint != 0));
   text.line("steps", steps_of(run));
   if (f.uniform) text.line("", "every layer keeping everything: " + steps_of(*f.uniform));
   if (options.compute == Compute::attention)
     text.line("attention", run.kernels + "; " + attention_line(run.layers));
-  if (options.verify) text.line("verified", verified_line(run.verify));
+  if (options.verify.wanted) text.line("verified", verified_line(run.verify));
   return text.text;
 }
 
-ordered_json json_head(const ReplayOptions& options, const HybridModel& model,
-                       const TraceDemand& demand) {
+ordered_json json_head(const TraceOptions& trace, const ModelOptions& options,
+                       const PolicyChoice& policy, const StepOptions& steps,
+                       const HybridModel& model, const TraceDemand& demand) {
   ordered_json j;
-  j["trace"] = options.trace;
+  j["trace"] = trace.file;
   j["model"] = model.name;
   j["source"] = model.source;
   j["layers"] = ordered_json::array();
@@ -210,9 +213,9 @@ ordered_json json_head(const ReplayOptions& options, const HybridModel& model,
   j["requests"] = demand.requests;
   j["prompt_tokens"] = demand.prompt_tokens;
   j["output_tokens"] = demand.output_tokens;
-  j["policy"] = name(options.policy);
-  j["max_batch"] = options.max_batch;
-  j["step_tokens"] = options.step_tokens;
+  j["policy"] = name(policy);
+  j["max_batch"] = steps.max_batch;
+  j["step_tokens"] = steps.step_tokens;
   return j;
 }
 
@@ -249,8 +252,9 @@ void add_saved(const HybridFigures& f, ordered_json& j) {
 
 std::string json_of(const ReplayOptions& options, const HybridModel& model,
                     const HybridFigures& f) {
-  ordered_json j = json_head(options, model, f.demand);
-  j["partial"] = options.partial;
+  ordered_json j =
+      json_head(options.trace, options.model, options.cache.policy, options.steps, model, f.demand);
+  j["partial"] = options.cache.partial;
   j["memory_bytes"] = f.memory_bytes;
   j.update(json_of(f.groups, f.demand));
   add_saved(f, j);
@@ -261,8 +265,9 @@ std::string json_of(const ReplayOptions& options, const HybridModel& model,
 std::string json_of(const ReplayOptions& options, const HybridModel& model,
                     const HybridPolicies& runs) {
   const HybridFigures& first = runs.front().figures;
-  ordered_json j = json_head(options, model, first.demand);
-  j["partial"] = options.partial;
+  ordered_json j = json_head(options.trace, options.model, options.cache.policy, options.steps,
+                             model, first.demand);
+  j["partial"] = options.cache.partial;
   j["memory_bytes"] = first.memory_bytes;
   j["policies"] = ordered_json::array();
   for (const HybridPolicy& run : runs) {

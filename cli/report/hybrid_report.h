@@ -40,17 +40,19 @@ int32_t layers_of(const HybridModel& model);
 double mean_pages(const PoolRun& run, const GroupUse& group);
 double evicted_bytes(const PoolRun& run);
 /// "gemma-3-27b, 62 layers, bf16 cache; from ..."
-std::string model_line(const ReplayOptions& options, const HybridModel& model);
+std::string model_line(const ModelOptions& options, const HybridModel& model);
 
 /// "40.000 GiB, pages of 16 tokens, hits inside them from 8 on"
-std::string cache_of(const ReplayOptions& options, const HybridFigures& figures);
+std::string cache_of(const ModelOptions& options, const CacheChoice& cache,
+                     const HybridFigures& figures);
 /// The first lines: trace, model and cache, with the policy where it is one.
 Summary summary_head(const ReplayOptions& options, const HybridModel& model,
                      const HybridFigures& figures);
 
 /// Trace, model and options.
-nlohmann::ordered_json json_head(const ReplayOptions& options, const HybridModel& model,
-                                 const TraceDemand& demand);
+nlohmann::ordered_json json_head(const TraceOptions& trace, const ModelOptions& options,
+                                 const PolicyChoice& policy, const StepOptions& steps,
+                                 const HybridModel& model, const TraceDemand& demand);
 nlohmann::ordered_json json_of(const PoolRun& run, const TraceDemand& demand);
 
 }  // namespace folio::cli

@@ -15,38 +15,39 @@ struct Outputs {
   OutputFile json{"--json"}, page{"--report"}, metrics{"--metrics"};
 
   /// Those that are asked for. Errors: unsupported for what this build cannot make; io
-  Status open(const ReplayOptions& options) {
-    if (!options.report.empty())
+  Status open(const OutputOptions& files) {
+    if (!files.report.empty())
       if (Status s = can_make_pages(); !s.is_ok()) return s;
-    if (!options.metrics.empty())
+    if (!files.metrics.empty())
       if (Status s = can_write_metrics(); !s.is_ok()) return s;
-    if (Status s = page.open(options.report); !s.is_ok()) return s;
-    if (Status s = metrics.open(options.metrics); !s.is_ok()) return s;
-    return json.open(options.json);
+    if (Status s = page.open(files.report); !s.is_ok()) return s;
+    if (Status s = metrics.open(files.metrics); !s.is_ok()) return s;
+    return json.open(files.json);
   }
 };
 
 /// Whether these are files of their own, neither the trace nor a tier's, before anything is done.
 /// Errors: those of check_outputs
-Status check_files(const ReplayOptions& options) {
+Status check_files(const TraceOptions& trace, const OutputOptions& files, const TierChoice& tiers) {
   const NamedPath outputs[] = {
-      {"--json", options.json}, {"--report", options.report}, {"--metrics", options.metrics}};
-  const NamedPath inputs[] = {{"the trace", options.trace}};
-  const NamedPath directories[] = {{"--disk", options.tiers.disk}};
+      {"--json", files.json}, {"--report", files.report}, {"--metrics", files.metrics}};
+  const NamedPath inputs[] = {{"the trace", trace.file}};
+  const NamedPath directories[] = {{"--disk", tiers.disk}};
   return check_outputs(outputs, inputs, directories);
 }
 
 }  // namespace
 
-Status report_on_trace(const ReplayOptions& options, const Reporter& make) {
-  if (Status s = check_files(options); !s.is_ok()) return s;
-  auto trace = read_trace(options.trace, options.limit);
-  if (!trace) return trace.error();
+Status report_on_trace(const TraceOptions& trace, const OutputOptions& files,
+                       const TierChoice& tiers, const Reporter& make) {
+  if (Status s = check_files(trace, files, tiers); !s.is_ok()) return s;
+  auto requests = read_trace(trace.file, trace.limit);
+  if (!requests) return requests.error();
   Outputs outputs;
-  if (Status s = outputs.open(options); !s.is_ok()) return s;
-  const auto report = make(*trace);
+  if (Status s = outputs.open(files); !s.is_ok()) return s;
+  const auto report = make(*requests);
   if (!report) return report.error();
-  if (!options.quiet) show(report->summary);
+  if (!files.quiet) show(report->summary);
   Status status = joined(report->verdict, outputs.json.write(report->json));
   status = joined(status, outputs.metrics.write(report->metrics));
   return joined(status, outputs.page.write(report->page));

@@ -11,9 +11,9 @@
 
 namespace folio::cli {
 
-std::string summary_of(const ReplayOptions& options, const Comparison& c) {
+std::string summary_of(const TraceOptions& trace, const Comparison& c) {
   std::string text =
-      fmt::format("{}: {} requests, {} blocks, {} prompt tokens, {} pages\n", options.trace,
+      fmt::format("{}: {} requests, {} blocks, {} prompt tokens, {} pages\n", trace.file,
                   c.requests, c.policies.back().counts.lookup_blocks, c.prompt_tokens, c.pages);
   text += fmt::format("{:<10}{:>12}{:>10}{:>10}{:>10}{:>12}{:>13}{:>12}\n", "policy", "hit blocks",
                       "of blocks", "of tokens", "of work", "of optimum", "evicted", "ns a block");
@@ -30,9 +30,9 @@ std::string summary_of(const ReplayOptions& options, const Comparison& c) {
   return text;
 }
 
-std::string json_of(const ReplayOptions& options, const Comparison& c) {
+std::string json_of(const TraceOptions& trace, const Comparison& c) {
   nlohmann::ordered_json j;
-  j["trace"] = options.trace;
+  j["trace"] = trace.file;
   j["requests"] = c.requests;
   j["prompt_tokens"] = c.prompt_tokens;
   j["prompt_work"] = c.prompt_work;

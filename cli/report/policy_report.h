@@ -10,9 +10,9 @@
 namespace folio::cli {
 
 /// A table to read.
-std::string summary_of(const ReplayOptions& options, const Comparison& comparison);
+std::string summary_of(const TraceOptions& trace, const Comparison& comparison);
 /// The same as a JSON object.
-std::string json_of(const ReplayOptions& options, const Comparison& comparison);
+std::string json_of(const TraceOptions& trace, const Comparison& comparison);
 /// A page to look at.
 std::string page_of(const ReplayOptions& options, const Comparison& comparison);
 

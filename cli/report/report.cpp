@@ -39,9 +39,8 @@ Derived derive(const ReplayFigures& figures) {
   return d;
 }
 
-std::string model_line(const ReplayOptions& options, const ReplayFigures& figures) {
+std::string model_line(const ModelOptions& options, const ReplayFigures& figures) {
   const ModelShape& m = options.sizes;
-  if (options.compute == Compute::none) return "pages and tables only";
   return fmt::format("{} layers, {} query and {} KV heads of {}{}, {} cache; {} on {} threads",
                      m.layers, m.q_heads, m.kv_heads, m.head_size,
                      m.is_mla ? fmt::format(" (values: the first {})", m.v_head_size) : "",
@@ -74,19 +73,21 @@ std::string verified_line(const VerifySummary& verify) {
 std::string summary_of(const ReplayOptions& options, const ReplayFigures& f) {
   const Derived d = derive(f);
   const PoolStats& pool = f.pool;
+  const bool attends = options.compute == Compute::attention;
   Summary text;
-  text.line("replay", fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace,
-                                  f.requests, f.prompt_tokens, f.output_tokens));
-  text.line("model", model_line(options, f));
-  text.line("cache",
-            fmt::format("{} pages of {} {}, eviction by {}", f.pages,
-                        options.page_per_block ? 1 : f.page_size,
-                        options.page_per_block ? "block" : "tokens", name(options.policy)));
+  text.line("replay",
+            fmt::format("{}: {} requests, {} prompt and {} output tokens", options.trace.file,
+                        f.requests, f.prompt_tokens, f.output_tokens));
+  text.line("model", attends ? model_line(options.model, f) : "pages and tables only");
+  text.line("cache", fmt::format("{} pages of {} {}, eviction by {}", f.pages,
+                                 options.steps.page_per_block ? 1 : f.page_size,
+                                 options.steps.page_per_block ? "block" : "tokens",
+                                 name(options.cache.policy)));
   text.line("hits", fmt::format("{:.4f} of tokens ({} of {}), {:.4f} of pages ({} of {})",
                                 ratio(pool.hit_tokens, f.prompt_tokens), pool.hit_tokens,
                                 f.prompt_tokens, ratio(pool.hit_pages, pool.lookup_pages),
                                 pool.hit_pages, pool.lookup_pages));
-  if (f.tiers) text.text += summary_of(options, *f.tiers);
+  if (f.tiers) text.text += summary_of(options.tiers, *f.tiers);
   text.line("pages", fmt::format("{} evicted, {} at most in use, {} cached at the end",
                                  pool.evicted_pages, pool.peak_used_pages, pool.cached_pages));
   text.line("steps",
@@ -100,33 +101,30 @@ std::string summary_of(const ReplayOptions& options, const ReplayFigures& f) {
                   "{:.2f} s, verifying {:.2f} s; {:.2f} s of wall time",
                   f.layers.attend_seconds, f.layers.append_seconds, f.pool_seconds,
                   f.layers.plan_seconds, f.layers.generate_seconds, f.verify.seconds, f.seconds));
-  if (options.compute == Compute::attention) {
-    text.line("attention", attention_line(f.layers));
-  }
-  if (options.verify) {
-    text.line("verified", verified_line(f.verify));
-  }
+  if (attends) text.line("attention", attention_line(f.layers));
+  if (options.verify.wanted) text.line("verified", verified_line(f.verify));
   return text.text;
 }
 
 std::string json_of(const ReplayOptions& options, const ReplayFigures& f) {
   const Derived d = derive(f);
+  const ModelOptions& model = options.model;
   nlohmann::ordered_json j;
-  j["trace"] = options.trace;
+  j["trace"] = options.trace.file;
   j["requests"] = f.requests;
   j["prompt_tokens"] = f.prompt_tokens;
   j["output_tokens"] = f.output_tokens;
   j["computed_tokens"] = f.computed_tokens;
   j["pages"] = f.pages;
   j["page_size"] = f.page_size;
-  j["policy"] = name(options.policy);
+  j["policy"] = name(options.cache.policy);
   j["lookup_pages"] = f.pool.lookup_pages;
   j["hit_pages"] = f.pool.hit_pages;
   j["hit_tokens"] = f.pool.hit_tokens;
   j["hit_tokens_partial"] = f.pool.hit_tokens_partial;
   j["hit_rate_pages"] = ratio(f.pool.hit_pages, f.pool.lookup_pages);
   j["hit_rate_tokens"] = ratio(f.pool.hit_tokens, f.prompt_tokens);
-  if (options.page_per_block) {
+  if (options.steps.page_per_block) {
     j["saved_work"] = f.saved_work;
     j["prompt_work"] = f.prompt_work;
   }
@@ -153,13 +151,13 @@ std::string json_of(const ReplayOptions& options, const ReplayFigures& f) {
   j["max_share_of_bound"] = f.verify.max_share_of_bound;
   j["kernel"] = f.kernel;
   j["threads"] = f.threads;
-  j["kv_dtype"] = name(options.kv_dtype);
-  j["layers"] = options.sizes.layers;
-  j["q_heads"] = options.sizes.q_heads;
-  j["kv_heads"] = options.sizes.kv_heads;
-  j["head_size"] = options.sizes.head_size;
-  j["v_head_size"] = options.sizes.v_head_size;
-  if (f.tiers) j["tiers"] = json_of(options, *f.tiers);
+  j["kv_dtype"] = name(model.kv_dtype);
+  j["layers"] = model.sizes.layers;
+  j["q_heads"] = model.sizes.q_heads;
+  j["kv_heads"] = model.sizes.kv_heads;
+  j["head_size"] = model.sizes.head_size;
+  j["v_head_size"] = model.sizes.v_head_size;
+  if (f.tiers) j["tiers"] = json_of(options.tiers, *f.tiers);
   return json_text(j);
 }
 

@@ -33,22 +33,23 @@ ordered_json tile(const std::string& label, const std::string& value, const std:
   return {{"label", label}, {"value", value}, {"note", note}};
 }
 
-std::string title_of(std::string_view command, const ReplayOptions& options) {
+std::string title_of(std::string_view command, const TraceOptions& trace) {
   return fmt::format("folio {}: {}", command,
-                     std::filesystem::path(options.trace).filename().string());
+                     std::filesystem::path(trace.file).filename().string());
 }
 
-ordered_json facts_of_run(const ReplayOptions& options, const Facts& more) {
-  Facts facts = {{"command", options.command},
+ordered_json facts_of_run(const TraceOptions& trace, const OutputOptions& output,
+                          const Facts& more) {
+  Facts facts = {{"command", output.command},
                  {"machine", machine_line()},
                  {"date", date_now()},
                  {"version", "folio " + version()},
-                 {"trace", options.trace}};
+                 {"trace", trace.file}};
   facts.insert(facts.end(), more.begin(), more.end());
   return facts;
 }
 
-std::string order_of(const ReplayOptions& options) {
+std::string order_of(const StepOptions& options) {
   if (options.page_per_block) return "one request after the other, a trace block a page";
   if (options.sequential) return "one request after the other";
   return fmt::format("up to {} sequences and {} tokens a step", options.max_batch,
@@ -58,20 +59,20 @@ std::string order_of(const ReplayOptions& options) {
 namespace {
 
 ordered_json facts_of(const ReplayOptions& options) {
-  const ModelShape& m = options.sizes;
+  const ModelShape& m = options.model.sizes;
   const bool attends = options.compute == Compute::attention;
   Facts facts = {{"compute", attends ? "attention" : "none: pages and tables only"},
-                 {"order", order_of(options)}};
+                 {"order", order_of(options.steps)}};
   if (attends) {
     facts.emplace_back(
         "model",
-        fmt::format("{}: {} layers, {} query and {} KV heads of {}, {} cache", options.model_name,
-                    m.layers, m.q_heads, m.kv_heads, m.head_size, name(options.kv_dtype)));
+        fmt::format("{}: {} layers, {} query and {} KV heads of {}, {} cache", options.model.name,
+                    m.layers, m.q_heads, m.kv_heads, m.head_size, name(options.model.kv_dtype)));
   }
-  return facts_of_run(options, facts);
+  return facts_of_run(options.trace, options.output, facts);
 }
 
-std::string step_word(const ReplayOptions& options) {
+std::string step_word(const StepOptions& options) {
   return options.page_per_block ? "request" : "step";
 }
 
@@ -132,7 +133,7 @@ ordered_json policy_table(const Comparison& c) {
 std::string page_of(const ReplayOptions& options, const ReplayFigures& f,
                     const PageRecorder& recorder) {
   ordered_json data;
-  data["title"] = title_of("replay", options);
+  data["title"] = title_of("replay", options.trace);
   data["facts"] = facts_of(options);
   const double p99 = quantile(f.step_seconds, 0.99), p50 = quantile(f.step_seconds, 0.5);
   data["tiles"] = ordered_json::array(
@@ -143,10 +144,11 @@ std::string page_of(const ReplayOptions& options, const ReplayFigures& f,
             fmt::format("{} of {} looked for", grouped(f.pool.hit_pages),
                         grouped(f.pool.lookup_pages))),
        tile("Evicted", grouped(f.pool.evicted_pages),
-            fmt::format("pages, by {}", name(options.policy))),
+            fmt::format("pages, by {}", name(options.cache.policy))),
        tile("Pages", grouped(f.pages),
-            fmt::format("{} {} each; {} in use at most", options.page_per_block ? 1 : f.page_size,
-                        options.page_per_block ? "trace block" : "tokens",
+            fmt::format("{} {} each; {} in use at most",
+                        options.steps.page_per_block ? 1 : f.page_size,
+                        options.steps.page_per_block ? "trace block" : "tokens",
                         grouped(f.pool.peak_used_pages))),
        tile("Requests", grouped(f.requests),
             fmt::format("in {} steps", grouped(static_cast<int64_t>(f.step_seconds.size())))),
@@ -159,14 +161,15 @@ std::string page_of(const ReplayOptions& options, const ReplayFigures& f,
                          share(tokens.in_tiers(), tokens.asked())));
     add_to_page(*f.tiers, data);
   }
-  data["runs"] = ordered_json::array(
-      {{{"name", name(options.policy)}, {"charts", replay_charts(recorder, step_word(options))}}});
-  return make_page(title_of("replay", options), data);
+  data["runs"] =
+      ordered_json::array({{{"name", name(options.cache.policy)},
+                            {"charts", replay_charts(recorder, step_word(options.steps))}}});
+  return make_page(title_of("replay", options.trace), data);
 }
 
 std::string page_of(const ReplayOptions& options, const Comparison& c) {
   ordered_json data;
-  data["title"] = title_of("replay", options);
+  data["title"] = title_of("replay", options.trace);
   data["facts"] = facts_of(options);
   const PolicyFigures* best = &c.policies.front();
   for (const PolicyFigures& p : c.policies)
@@ -188,9 +191,9 @@ std::string page_of(const ReplayOptions& options, const Comparison& c) {
   for (const PolicyFigures& p : c.policies) {
     if (!p.recorder) continue;
     data["runs"].push_back(
-        {{"name", p.policy}, {"charts", replay_charts(*p.recorder, step_word(options))}});
+        {{"name", p.policy}, {"charts", replay_charts(*p.recorder, step_word(options.steps))}});
   }
-  return make_page(title_of("replay", options), data);
+  return make_page(title_of("replay", options.trace), data);
 }
 
 }  // namespace folio::cli

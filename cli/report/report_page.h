@@ -20,7 +20,7 @@ std::string page_of(const ReplayOptions& options, const ReplayFigures& figures,
 // What other pages of replays show alike.
 
 /// "folio replay: trace.jsonl"
-std::string title_of(std::string_view command, const ReplayOptions& options);
+std::string title_of(std::string_view command, const TraceOptions& trace);
 /// "12.34 %"; "none" without a whole.
 std::string share(int64_t part, int64_t whole);
 std::string duration(double seconds);
@@ -29,8 +29,9 @@ nlohmann::ordered_json tile(const std::string& label, const std::string& value,
 /// Pairs of name and text.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 /// Command, machine, date, version, trace, and those that follow.
-nlohmann::ordered_json facts_of_run(const ReplayOptions& options, const Facts& more);
+nlohmann::ordered_json facts_of_run(const TraceOptions& trace, const OutputOptions& output,
+                                    const Facts& more);
 /// "up to 16 sequences and 512 tokens a step"
-std::string order_of(const ReplayOptions& options);
+std::string order_of(const StepOptions& options);
 
 }  // namespace folio::cli

@@ -100,13 +100,12 @@ ordered_json json_of(const OneTier& tier, const char* name, int64_t tokens, int6
 
 }  // namespace
 
-std::string summary_of(const ReplayOptions& options, const TieredFigures& f) {
+std::string summary_of(const TierChoice& choice, const TieredFigures& f) {
   Summary text;
   text.line("tiers", fmt::format("a page has {} bytes in the model, {} here; stored {}; {} pages "
                                  "compared with their pattern",
                                  f.page_bytes, f.payload_bytes,
-                                 options.tiers.store == StoreWhen::none ? "never"
-                                                                        : name(options.tiers.store),
+                                 choice.store == StoreWhen::none ? "never" : name(choice.store),
                                  f.checked_pages));
   const auto source = [&](const char* name, int64_t tokens, const std::string& more) {
     text.line(std::string("  ") + name,
@@ -136,7 +135,7 @@ std::string summary_of(const ReplayOptions& options, const TieredFigures& f) {
     text.line("", fmt::format("loads of payloads, measured, {}", times(tier.load_seconds)));
     if (!tier.modelled_seconds.empty())
       text.line("", fmt::format("loads of the model's pages at {:g} GB/s, modelled, {}",
-                                options.tiers.gbytes_per_second[t], times(tier.modelled_seconds)));
+                                choice.gbytes_per_second[t], times(tier.modelled_seconds)));
     if (const std::string rested = rests(tier); !rested.empty()) text.line("", "rests: " + rested);
     if (!tier.last_fault.empty()) text.line("", "last fault: " + tier.last_fault);
   }
@@ -147,11 +146,11 @@ std::string summary_of(const ReplayOptions& options, const TieredFigures& f) {
   return text.text;
 }
 
-ordered_json json_of(const ReplayOptions& options, const TieredFigures& f) {
+ordered_json json_of(const TierChoice& choice, const TieredFigures& f) {
   ordered_json j;
   j["page_bytes"] = f.page_bytes;
   j["payload_bytes"] = f.payload_bytes;
-  j["store"] = name(options.tiers.store);
+  j["store"] = name(choice.store);
   j["asked_tokens"] = f.tokens.asked();
   j["memory_tokens"] = f.tokens.memory;
   j["computed_tokens"] = f.tokens.computed;

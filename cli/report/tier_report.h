@@ -11,10 +11,10 @@
 namespace folio::cli {
 
 /// Lines of a summary.
-std::string summary_of(const ReplayOptions& options, const TieredFigures& figures);
+std::string summary_of(const TierChoice& choice, const TieredFigures& figures);
 
 /// Members of the JSON object.
-nlohmann::ordered_json json_of(const ReplayOptions& options, const TieredFigures& figures);
+nlohmann::ordered_json json_of(const TierChoice& choice, const TieredFigures& figures);
 
 /// Adds heading, tables and charts to the data of a page.
 void add_to_page(const TieredFigures& figures, nlohmann::ordered_json& page);

@@ -6,11 +6,11 @@
 
 namespace folio::cli {
 
-Result<std::unique_ptr<TieredPages>> tiers_of(const ReplayOptions& options, int32_t tokens,
-                                              TierDemand demand) {
-  if (!options.tiers.any()) return std::unique_ptr<TieredPages>();
-  const ModelShape& m = options.sizes;
-  const KVShape shape = kv_shape_of(m, tokens, options.kv_dtype);
+Result<std::unique_ptr<TieredPages>> tiers_of(const TierChoice& choice, const ModelOptions& model,
+                                              int32_t tokens, TierDemand demand) {
+  if (!choice.any()) return std::unique_ptr<TieredPages>();
+  const ModelShape& m = model.sizes;
+  const KVShape shape = kv_shape_of(m, tokens, model.kv_dtype);
   const auto elements = page_bytes(shape);
   if (!elements) return elements.error();
   const auto scales = scale_page_bytes(shape);
@@ -19,8 +19,8 @@ Result<std::unique_ptr<TieredPages>> tiers_of(const ReplayOptions& options, int3
   demand.fingerprint =
       fmt::format("{} layers, {} heads of {}{}, {}, {} tokens a page of {}, payloads of {}",
                   m.layers, m.kv_heads, m.head_size, m.is_mla ? ", latent" : "",
-                  name(options.kv_dtype), tokens, demand.page_size, options.tiers.payload_bytes);
-  return make_tiered_pages(options.tiers, demand);
+                  name(model.kv_dtype), tokens, demand.page_size, choice.payload_bytes);
+  return make_tiered_pages(choice, demand);
 }
 
 void TokensBySource::add(const TokensBySource& more) {

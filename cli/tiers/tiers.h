@@ -141,7 +141,7 @@ Result<std::unique_ptr<TieredPages>> make_tiered_pages(const TierChoice& choice,
 
 /// The tiers that the options choose for pages of so many tokens of the trace, `page_size` of the
 /// pool; null without. Errors: those of make_tiered_pages
-Result<std::unique_ptr<TieredPages>> tiers_of(const ReplayOptions& options, int32_t tokens,
-                                              TierDemand demand);
+Result<std::unique_ptr<TieredPages>> tiers_of(const TierChoice& choice, const ModelOptions& model,
+                                              int32_t tokens, TierDemand demand);
 
 }  // namespace folio::cli

@@ -16,17 +16,18 @@ namespace {
 
 ReplayOptions options_of(const std::string& model) {
   ReplayOptions options;
-  options.model_name = model;
-  options.quiet = true;
+  options.model.name = model;
+  options.output.quiet = true;
   options.compute = Compute::none;
-  options.report = "page.html";  // asks for a recorder
-  options.checkpoint = find_hybrid_model(model)->kinds.back().rule == GroupRule::state ? 512 : 0;
+  options.output.report = "page.html";  // asks for a recorder
+  options.model.checkpoint =
+      find_hybrid_model(model)->kinds.back().rule == GroupRule::state ? 512 : 0;
   return options;
 }
 
 HybridFigures replay(const ReplayOptions& options, std::span<const TraceRequest> trace,
                      int64_t pages) {
-  const auto tasks = tasks_of(options, *find_hybrid_model(options.model_name), trace).value();
+  const auto tasks = tasks_of(options, *find_hybrid_model(options.model.name), trace).value();
   const int64_t memory = pages * tasks.uniform.groups.front().page_bytes;
   auto figures = run_both(options, trace, tasks, memory);
   EXPECT_TRUE(figures) << figures.error().message();
@@ -78,12 +79,12 @@ TEST_P(HybridRecorders, every_count_is_in_the_samples) {
   std::mt19937 rng(static_cast<uint32_t>(test::test_seed()));
   const auto trace = random_requests(rng, 60);
   ReplayOptions options = options_of(std::string(model.name));
-  options.max_batch = static_cast<int32_t>(rng() % 8 + 1);
-  options.step_tokens = static_cast<int32_t>(rng() % 700 + 1);
-  options.partial = static_cast<int32_t>(rng() % 16);
+  options.steps.max_batch = static_cast<int32_t>(rng() % 8 + 1);
+  options.steps.step_tokens = static_cast<int32_t>(rng() % 700 + 1);
+  options.cache.partial = static_cast<int32_t>(rng() % 16);
   const int64_t pages = model.kinds.back().rule == GroupRule::state ? 12 : 400;
   for (const Eviction eviction : evictions_of({.all = true})) {
-    options.policy = {eviction};
+    options.cache.policy = {eviction};
     const HybridFigures figures = replay(options, trace, pages);
     EXPECT_GT(figures.groups.groups[0].evicted_pages + figures.groups.groups[1].evicted_pages, 0);
     expect_consistent(figures);
@@ -98,7 +99,7 @@ TEST(HybridRecorder, pages_are_counted_in_their_group_and_where_they_lie) {
   TraceRequest request{.line = 1, .input_length = 1024, .output_length = 1, .hash_ids = {1, 2}};
   const std::vector<TraceRequest> trace = {request, request};
   ReplayOptions options = options_of("gpt-oss-20b");
-  options.max_batch = 1;
+  options.steps.max_batch = 1;
   const HybridFigures figures = replay(options, trace, 100);  // 200 slabs
   const GroupRecorder& recorder = *figures.groups.recorder;
   EXPECT_EQ(recorder.slab_bytes(), figures.groups.groups[0].page_bytes);
@@ -131,8 +132,8 @@ TEST(HybridRecorder, a_page_inside_which_a_hit_ends_is_written) {
   // 999 of 1,000 tokens: 62 pages, those of the last 120 tokens in the window, and a copy.
   TraceRequest request{.line = 1, .input_length = 1000, .output_length = 1, .hash_ids = {1, 2}};
   ReplayOptions options = options_of("gpt-oss-20b");
-  options.max_batch = 1;
-  options.partial = 1;
+  options.steps.max_batch = 1;
+  options.cache.partial = 1;
   const HybridFigures figures = replay(options, std::vector{request, request}, 100);
   const auto& heat = figures.groups.recorder->heat();
   ASSERT_EQ(heat.size(), 3u);
@@ -147,8 +148,8 @@ TEST(HybridRecorder, a_state_inside_whose_page_a_hit_ends_is_found) {
       {.line = 1, .input_length = 520, .output_length = 1, .hash_ids = {1, 2}},
       {.line = 2, .input_length = 1024, .output_length = 1, .hash_ids = {1, 2}}};
   ReplayOptions options = options_of("jamba-1.5-mini");
-  options.max_batch = 1;
-  options.partial = 1;
+  options.steps.max_batch = 1;
+  options.cache.partial = 1;
   const HybridFigures figures = replay(options, trace, 100);
   const GroupRecorder& recorder = *figures.groups.recorder;
   const HeatColumn& last = recorder.heat().back();

@@ -97,9 +97,9 @@ TraceRequest request(std::vector<int32_t> ids, int64_t timestamp) {
 
 ReplayOptions block_options(int64_t pages) {
   ReplayOptions options;
-  options.sequential = options.page_per_block = options.quiet = true;
+  options.steps.sequential = options.steps.page_per_block = options.output.quiet = true;
   options.compute = Compute::none;
-  options.pages = pages;
+  options.cache.pages = pages;
   return options;
 }
 
@@ -181,7 +181,7 @@ TEST(Recorder, every_count_of_the_pool_is_in_the_samples) {
     const auto trace = random_trace(rng, requests);
     for (const Eviction eviction : evictions_of({.all = true})) {
       ReplayOptions options = block_options(30);
-      options.policy = {eviction};
+      options.cache.policy = {eviction};
       std::unique_ptr<PageRecorder> recorder;
       const auto figures = replay_blocks(options, trace, &recorder);
       ASSERT_TRUE(figures) << figures.error().message();
@@ -195,11 +195,11 @@ TEST(Recorder, batches_of_requests_are_recorded_too) {
   const auto trace = random_trace(rng, 60);
   for (const int32_t batch : {1, 7}) {
     ReplayOptions options;
-    options.quiet = true;
+    options.output.quiet = true;
     options.compute = Compute::none;
-    options.max_batch = batch;
-    options.step_tokens = 700;
-    options.pages = 400;
+    options.steps.max_batch = batch;
+    options.steps.step_tokens = 700;
+    options.cache.pages = 400;
     std::unique_ptr<PageRecorder> recorder;
     const auto figures = replay_steps(options, trace, &recorder);
     ASSERT_TRUE(figures) << figures.error().message();

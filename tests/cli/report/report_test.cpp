@@ -22,7 +22,7 @@ TEST(Report, quantile_is_the_nearest_rank) {
 
 TEST(Report, nothing_is_divided_by_zero) {
   ReplayOptions options;
-  options.verify = true;
+  options.verify.wanted = true;
   const std::string text = summary_of(options, {}) + json_of(options, {});
   EXPECT_EQ(text.find("nan"), std::string::npos) << text;
   EXPECT_EQ(text.find("inf"), std::string::npos) << text;

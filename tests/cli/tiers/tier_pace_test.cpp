@@ -112,16 +112,16 @@ TEST(TierPace, a_replay_finds_the_same_whenever_pages_end) {
     for (const bool promotes : {false, true}) {
       const auto trace = random_requests(rng);
       ReplayOptions options;
-      options.sizes = find_model(options.model_name).value();
+      options.model.sizes = find_model(options.model.name).value();
       options.compute = Compute::none;
-      options.quiet = true;
-      options.max_batch = 4;
-      options.pages = 4 * mooncake_tokens_per_block / options.page_size + 20;
+      options.output.quiet = true;
+      options.steps.max_batch = 4;
+      options.cache.pages = 4 * mooncake_tokens_per_block / options.model.page_size + 20;
       options.tiers.host_bytes = 1;
       options.tiers.disk = "here";
       options.tiers.store = store;
       options.tiers.promotes = promotes;
-      options.tiers.payload_bytes = options.page_size;
+      options.tiers.payload_bytes = options.model.page_size;
       const std::vector<int64_t> expected = counts(options, trace, {at_once, at_once});
       for (const Paces& other : others)
         EXPECT_EQ(counts(options, trace, other), expected)
