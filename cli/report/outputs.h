@@ -24,9 +24,9 @@ Report report_of(bool has_page, const Figures&... figures) {
 }
 using Reporter = std::function<Result<Report>(std::vector<TraceRequest>& trace)>;
 
-/// Reads the trace, opens the outputs before `make` works, shows the summary and writes the files.
-/// Errors: those of check_outputs and read_trace; unsupported for what this build cannot make;
-/// those of `make`, its verdict; io
+/// Reads the trace, opens the outputs before `make` works, shows the summary and writes the files,
+/// which lie in no tier's directory. Errors: those of check_outputs and read_trace; unsupported for
+/// what this build cannot make; those of `make`, its verdict; io
 Status report_on_trace(const TraceOptions& trace, const OutputOptions& files,
                        const TierChoice& tiers, const Reporter& make);
 

@@ -139,8 +139,8 @@ class TieredPages {
 Result<std::unique_ptr<TieredPages>> make_tiered_pages(const TierChoice& choice,
                                                        const TierDemand& demand);
 
-/// The tiers that the options choose for pages of so many tokens of the trace, `page_size` of the
-/// pool; null without. Errors: those of make_tiered_pages
+/// The tiers that are chosen for pages of so many tokens of the trace, `page_size` of the pool;
+/// null without. Errors: those of make_tiered_pages
 Result<std::unique_ptr<TieredPages>> tiers_of(const TierChoice& choice, const ModelOptions& model,
                                               int32_t tokens, TierDemand demand);
 
