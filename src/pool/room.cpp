@@ -3,7 +3,6 @@
 #include "pool/room.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -19,8 +18,7 @@ bool Room::copies_end_before(uint32_t page, int32_t cut) const noexcept {
          std::ranges::none_of(copies.running(), reads_more) && !io_pins.have(number, page);
 }
 
-TailWrite Room::tail_write(const SequenceRecord& s, uint32_t fresh) const noexcept {
-  if (!s.trimmed) return TailWrite::in_place;
+TailWrite Room::trimmed_tail_write(const SequenceRecord& s, uint32_t fresh) const noexcept {
   const uint32_t page = row(s)[s.length / options.page_size];
   const PageRecord& record = records[page];
   // A step in flight may still read, or write, the slots behind the cut; so may other sequences and
@@ -50,10 +48,6 @@ Status Room::too_many(const char* call, const SequenceRecord& s,
               call, new_tokens, max_tokens - s.length, max_tokens, s.length);
 }
 
-TailWrite Room::least_tail(const SequenceRecord& s) const noexcept {
-  return tail_write(s, std::numeric_limits<uint32_t>::max());
-}
-
 uint32_t Room::held_back(const SequenceRecord& s, uint32_t least, int64_t before) const noexcept {
   if (!s.starting || least == 0) return 0;
   // The source of a hit inside a page is held by a copy: nobody else's.
@@ -70,10 +64,8 @@ bool Room::copies_group_tail(const SequenceRecord& s, const Group& group,
   return !group.is_state() && tail == TailWrite::copy;
 }
 
-void Room::add_needs(const SequenceRecord& s, int64_t end, TailWrite tail,
-                     GroupNeeds& needs) const noexcept {
-  if (end <= s.room) return;
-  needs[number] += pages_for(end) - s.pages + (tail == TailWrite::copy ? 1 : 0);
+void Room::add_needs_of_companions(const SequenceRecord& s, int64_t end, TailWrite tail,
+                                   GroupNeeds& needs) const noexcept {
   for (const Group& group : groups.companions()) {
     needs[group.number] +=
         group.pages_for(end) - end_of_row(group, s) + (copies_group_tail(s, group, tail) ? 1 : 0);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "pool/lookup.h"
@@ -54,16 +55,28 @@ struct Room : Lookup {
   [[nodiscard]] bool can_give_all(const GroupNeeds& needs, uint32_t held_back) const noexcept;
   [[nodiscard]] Status too_many(const char* call, const SequenceRecord& s,
                                 int32_t new_tokens) const noexcept;
-  [[nodiscard]] TailWrite tail_write(const SequenceRecord& s, uint32_t fresh) const noexcept;
+  [[nodiscard]] TailWrite tail_write(const SequenceRecord& s, uint32_t fresh) const noexcept {
+    return s.trimmed ? trimmed_tail_write(s, fresh) : TailWrite::in_place;
+  }
+  [[nodiscard]] TailWrite trimmed_tail_write(const SequenceRecord& s,
+                                             uint32_t fresh) const noexcept;
   /// What becomes of the tail if pages are scarce.
-  [[nodiscard]] TailWrite least_tail(const SequenceRecord& s) const noexcept;
+  [[nodiscard]] TailWrite least_tail(const SequenceRecord& s) const noexcept {
+    return tail_write(s, std::numeric_limits<uint32_t>::max());
+  }
   /// What becomes of the tail of a sequence whose least needs are in `groups.needs`; a copy that
   /// keeps findable content is added to them where the pages are there.
   [[nodiscard]] TailWrite claim_tail(const SequenceRecord& s, int64_t end, uint32_t least) noexcept;
   /// Whether all copies of the page read only slots before `cut`, and no transfer has it.
   [[nodiscard]] bool copies_end_before(uint32_t page, int32_t cut) const noexcept;
   void add_needs(const SequenceRecord& s, int64_t end, TailWrite tail,
-                 GroupNeeds& needs) const noexcept;
+                 GroupNeeds& needs) const noexcept {
+    if (end <= s.room) return;
+    needs[number] += pages_for(end) - s.pages + (tail == TailWrite::copy ? 1 : 0);
+    if (!groups.companions().empty()) add_needs_of_companions(s, end, tail, needs);
+  }
+  void add_needs_of_companions(const SequenceRecord& s, int64_t end, TailWrite tail,
+                               GroupNeeds& needs) const noexcept;
   [[nodiscard]] bool copies_group_tail(const SequenceRecord& s, const Group& group,
                                        TailWrite tail) const noexcept;
   void reserve(const SequenceRecord& s, Group& group, int64_t end, TailWrite tail) noexcept;
