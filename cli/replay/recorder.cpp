@@ -73,11 +73,10 @@ void Recorder::end_step(double seconds) {
 
 void PageRecorder::admitted(std::span<const AdmittedRequest> requests, const PoolStats& stats) {
   const int64_t evicted = stats.evicted_pages - before_.evicted_pages;
-  now_ = {.end = ++steps_so_far_,
-          .groups = {{stats.used_pages, stats.cached_pages, evicted}},
-          .asked = stats.lookup_pages - before_.lookup_pages,
-          .found = stats.hit_pages - before_.hit_pages,
-          .free_pages = stats.free_pages};
+  begin_step({.groups = {{stats.used_pages, stats.cached_pages, evicted}},
+              .asked = stats.lookup_pages - before_.lookup_pages,
+              .found = stats.hit_pages - before_.hit_pages,
+              .free_pages = stats.free_pages});
   before_ = stats;
   int64_t fresh = 0;
   for (const AdmittedRequest& a : requests) fresh += static_cast<int64_t>(a.row.size()) - a.found;
@@ -88,26 +87,25 @@ void PageRecorder::admitted(std::span<const AdmittedRequest> requests, const Poo
 
 void PageRecorder::admit(const AdmittedRequest& a, int64_t& still_free) {
   last_ = static_cast<uint32_t>(a.request);
-  positions_.add(trace_[last_].input_length, a.found_tokens);
-  HeatColumn now = column(++admitted_, 1);
+  add_prompt(traced(a.request).input_length, a.found_tokens);
+  HeatColumn heat = column(++admitted_, 1);
   const auto found = static_cast<size_t>(a.found);
   for (const uint32_t page : a.row.first(found)) {
     ++pages_[page].finds;
-    ++now.found[row_of(page)];
+    ++heat.found[row_of(page)];
   }
   for (const uint32_t page : a.row.subspan(found)) {
     if (still_free-- <= 0) evicted(page, a.request);
     pages_[page] = {last_, 0};
-    ++now.written[row_of(page)];
+    ++heat.written[row_of(page)];
   }
-  heat_.add(std::move(now));
+  add_heat(std::move(heat));
 }
 
 void PageRecorder::evicted(uint32_t page, int64_t request) {
   const PageUse& use = pages_[page];
   idle_requests_.add(request - int64_t{use.last_request});
-  const int64_t milliseconds =
-      trace_[static_cast<size_t>(request)].timestamp_ms - trace_[use.last_request].timestamp_ms;
+  const int64_t milliseconds = traced(request).timestamp_ms - traced(use.last_request).timestamp_ms;
   idle_seconds_.add(std::max<int64_t>(milliseconds, 0) / 1000);
   finds_.add(use.finds);
 }
@@ -140,35 +138,35 @@ GroupRecorder::GroupRecorder(std::span<const TraceRequest> trace, const PagePool
 }
 
 void GroupRecorder::begin_step(const PagePool& pool, const Step& step, int64_t everything_bytes) {
-  now_ = {.end = ++steps_so_far_, .everything_bytes = everything_bytes};
+  Recorder::begin_step({.everything_bytes = everything_bytes});
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     const GroupFigures figures = pool.group(g).value();
-    now_.groups.push_back({figures.used_pages, figures.cached_pages,
-                           figures.evicted_pages - groups_[g].evicted_pages});
+    now().groups.push_back({figures.used_pages, figures.cached_pages,
+                            figures.evicted_pages - groups_[g].evicted_pages});
     groups_[g] = figures;
   }
-  HeatColumn now = column(steps_so_far_, groups_.size());
+  HeatColumn heat = column(now().end, groups_.size());
   for (const AdmittedSequence& admission : step.admissions) {
     admit(admission);
-    count(pool, admission.id, {0, admission.found, admission.found}, now.found);
+    count(pool, admission.id, {0, admission.found, admission.found}, heat.found);
   }
   for (const StepEntry& entry : step.entries) {
     const int64_t done = entry.sequence->done;
     count(pool, entry.sequence->id, {done, done + entry.new_tokens, entry.sequence->first},
-          now.written);
+          heat.written);
   }
-  heat_.add(std::move(now));
+  add_heat(std::move(heat));
 }
 
 void GroupRecorder::admit(const AdmittedSequence& admission) {
-  const int64_t prompt = trace_[static_cast<size_t>(admission.request)].input_length;
+  const int64_t prompt = traced(admission.request).input_length;
   if (admission.farthest == 0) {
-    now_.asked += prompt;
-    positions_.add(prompt, 0);
+    now().asked += prompt;
+    add_prompt(prompt, 0);
   }
   // What it had before, it finds again; that is no hit.
-  now_.found += std::max(admission.found - admission.farthest, 0);
-  positions_.add_found(admission.farthest, admission.found);
+  now().found += std::max(admission.found - admission.farthest, 0);
+  add_found(admission.farthest, admission.found);
 }
 
 void GroupRecorder::count(const PagePool& pool, SequenceId id, Tokens tokens,

@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "folio/pool/page_pool.h"
@@ -98,13 +99,25 @@ class Recorder {
     return static_cast<size_t>(place / places_per_row_);
   }
 
+  [[nodiscard]] const TraceRequest& traced(int64_t request) const {
+    return trace_[static_cast<size_t>(request)];
+  }
+  /// The next step has this, without its time.
+  void begin_step(StepSample step) {
+    now_ = std::move(step);
+    now_.end = ++steps_so_far_;
+  }
+  [[nodiscard]] StepSample& now() { return now_; }
+  void add_heat(HeatColumn column) { heat_.add(std::move(column)); }
+  void add_prompt(int64_t tokens, int64_t found) { positions_.add(tokens, found); }
+  void add_found(int64_t begin, int64_t end) { positions_.add_found(begin, end); }
+
+ private:
   std::span<const TraceRequest> trace_;
-  StepSample now_;  // without its time
+  StepSample now_;
   int64_t steps_so_far_ = 0;
   BoundedSeries<HeatColumn> heat_{most_heat_columns};
   PositionHistogram positions_;
-
- private:
   int64_t places_per_row_;
   size_t rows_;
   BoundedSeries<StepSample> steps_{most_samples};
