@@ -24,6 +24,7 @@ double used_gib(const GroupRecorder& recorder, const StepSample& sample) {
 
 std::vector<std::string> names_of(const PoolRun& run, const std::string& front = "") {
   std::vector<std::string> names;
+  names.reserve(run.groups.size());
   for (const GroupUse& group : run.groups) names.push_back(front + title_of(group.options));
   return names;
 }
