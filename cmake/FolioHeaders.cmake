@@ -88,6 +88,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/c/pool_functions.h
     folio/c/pool_groups.h
     folio/c/pool_io.h
+    folio/c/pool_loads.h
     folio/c/folio.h
     folio/pool/groups.h
     folio/pool/events.h
@@ -114,6 +115,7 @@ set(FOLIO_NAMES_HEADERS folio/names/c_names.h folio/names/sha256_names.h)
 
 # Of the library folio::tier.
 set(FOLIO_TIER_HEADERS
+    folio/testing/medium_steps.h
     folio/testing/medium_conformance.h
     folio/tier/cache_manager.h
     folio/tier/device_copies.h

@@ -268,7 +268,8 @@ function(folio_test_program_settings target is_busy googletest)
     target_precompile_headers(${target} REUSE_FROM folio_test_headers)
   endif()
   target_link_libraries(${target} PRIVATE folio::folio ${googletest})
-  folio_group_sources(${target} PROGRAM ALONE ../support/allocations.cpp)  # g++ must not see the operators that it replaces
+  # g++ must not see the operators that it replaces
+  folio_group_sources(${target} PROGRAM ALONE ../support/allocations.cpp ../../support/allocations.cpp)
 endfunction()
 
 # folio_label_needs(label target ...): LABEL_tests builds what ctest -L LABEL runs.

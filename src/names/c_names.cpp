@@ -35,9 +35,11 @@ Status read(const char* function, const char* argument, const T* from, T& whole)
     return fail(Errc::invalid_argument, "{}: {}->struct_size is {}, expected sizeof of the struct",
                 function, argument, given);
   std::memcpy(&whole, from, std::min(given, size));
-  if (whole.reserved != 0)
-    return fail(Errc::invalid_argument, "{}: {}->reserved is {}, expected 0", function, argument,
-                whole.reserved);
+  if constexpr (requires { whole.reserved; }) {
+    if (whole.reserved != 0)
+      return fail(Errc::invalid_argument, "{}: {}->reserved is {}, expected 0", function, argument,
+                  whole.reserved);
+  }
   const auto* const bytes = reinterpret_cast<const unsigned char*>(from);
   if (given <= size || std::all_of(bytes + size, bytes + given, [](auto b) { return b == 0; }))
     return {};
@@ -98,6 +100,31 @@ Status name_page(folio_sha256_names* names, const folio_page_content* page, foli
   return {};
 }
 
+Status name_companion(folio_sha256_names* names, const folio_companion_content* companion,
+                      folio_page_name* name) {
+  constexpr auto function = "folio_name_companion_by_sha256";
+  constexpr auto last_rule = static_cast<int32_t>(GroupRule::state);
+  if (names == nullptr || name == nullptr)
+    return fail(Errc::invalid_argument, "{}: {} is null", function,
+                names == nullptr ? "names" : "name");
+  folio_companion_content c = {};
+  if (Status s = read(function, "companion", companion, c); !s.is_ok()) return s;
+  if (c.rule < 0 || c.rule > last_rule)
+    return fail(Errc::invalid_argument, "{}: companion->rule is {}, expected 0 .. {}", function,
+                c.rule, last_rule);
+  PageName leading;
+  std::memcpy(leading.bytes.data(), c.leading.bytes, sizeof c.leading.bytes);
+  const Result<PageName> made = names->names.companion(leading, c.group,
+                                                       {.rule = static_cast<GroupRule>(c.rule),
+                                                        .window = c.window,
+                                                        .sinks = c.sinks,
+                                                        .chunk = c.chunk,
+                                                        .checkpoint = c.checkpoint});
+  if (!made) return made.error();
+  std::memcpy(name->bytes, made->bytes.data(), sizeof name->bytes);
+  return {};
+}
+
 }  // namespace
 }  // namespace folio::inline v1::names
 
@@ -118,4 +145,10 @@ folio_code folio_name_page_by_sha256(void* names, const folio_page_content* page
                                      folio_page_name* name) {
   return static_cast<folio_code>(
       names::name_page(static_cast<folio_sha256_names*>(names), page, name).code());
+}
+
+folio_code folio_name_companion_by_sha256(void* names, const folio_companion_content* companion,
+                                          folio_page_name* name) {
+  return static_cast<folio_code>(
+      names::name_companion(static_cast<folio_sha256_names*>(names), companion, name).code());
 }

@@ -81,4 +81,18 @@ Status check_page(std::span<const TokenId> tokens, std::span<const ContentSpan> 
   return {};
 }
 
+Status check_companion(const pool::CompanionContent& page) noexcept {
+  if (page.group < 1 || page.group > 255) {
+    return fail(Errc::invalid_argument,
+                "Sha256Names::companion: group is {}, expected 1 .. 255 (the leading group's pages "
+                "have names of their own)",
+                page.group);
+  }
+  if (page.options.rule <= GroupRule::state) return {};
+  return fail(Errc::invalid_argument,
+              "Sha256Names::companion: options.rule is {}, expected full, window, chunked or state "
+              "(0 .. 3)",
+              static_cast<int>(page.options.rule));
+}
+
 }  // namespace folio::inline v1::names

@@ -15,5 +15,6 @@ namespace folio::inline v1::names {
 [[nodiscard]] Status check_salt(std::string_view salt) noexcept;
 [[nodiscard]] Status check_page(std::span<const TokenId> tokens,
                                 std::span<const ContentSpan> spans) noexcept;
+[[nodiscard]] Status check_companion(const pool::CompanionContent& page) noexcept;
 
 }  // namespace folio::inline v1::names

@@ -17,6 +17,8 @@ namespace folio::inline v1::names {
 // With eleven bytes, 16 tokens have 119: what two blocks of SHA-256 hold beside its own nine.
 inline constexpr std::string_view root_word = "folio root1";
 inline constexpr std::string_view page_word = "folio page1";
+// A companion has 53: one block.
+inline constexpr std::string_view companion_word = "folio pair1";
 
 /// Puts integers and bytes one behind the other and hands them on in pieces:
 /// `sink(const void*, size_t)`.
@@ -93,6 +95,26 @@ void encode_page(std::span<const uint8_t> header, const PageName& parent,
     writer.u32(static_cast<uint32_t>(span.length));
     writer.digest(span.hash);
   }
+  writer.flush();
+}
+
+template <class Sink>
+void encode_companion(const pool::CompanionContent& page, Sink&& sink) {
+  const GroupOptions& of = page.options;
+  int32_t reach = 0;
+  switch (of.rule) {
+    case GroupRule::full: break;
+    case GroupRule::window: reach = of.window; break;
+    case GroupRule::chunked: reach = of.chunk; break;
+    case GroupRule::state: reach = of.checkpoint; break;
+  }
+  ByteWriter writer(sink);
+  writer.bytes(companion_word.data(), companion_word.size());
+  writer.digest(page.leading);
+  const uint8_t kind[] = {static_cast<uint8_t>(page.group), static_cast<uint8_t>(of.rule)};
+  writer.bytes(kind, sizeof kind);
+  writer.u32(static_cast<uint32_t>(reach));
+  writer.u32(of.rule == GroupRule::window ? static_cast<uint32_t>(of.sinks) : 0);
   writer.flush();
 }
 

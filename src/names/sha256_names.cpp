@@ -44,6 +44,11 @@ PageName hash(const Encode& encode) noexcept {
   return name;
 }
 
+Result<PageName> name_companion(const pool::CompanionContent& page) noexcept {
+  if (Status s = names::check_companion(page); !s.is_ok()) return s;
+  return hash([&](auto&& sink) { names::encode_companion(page, sink); });
+}
+
 }  // namespace
 
 Result<PageName> Sha256Names::State::root(std::string_view salt, uint64_t adapter) noexcept {
@@ -89,6 +94,12 @@ Result<PageName> Sha256Names::page(const PageName& parent, std::span<const Token
   return state_ == nullptr ? moved_from("page") : state_->page(parent, tokens, spans);
 }
 
+Result<PageName> Sha256Names::companion(const PageName& leading, uint32_t group,
+                                        const GroupOptions& options) noexcept {
+  if (state_ == nullptr) return names::moved_from("companion");
+  return name_companion({.leading = leading, .group = group, .options = options});
+}
+
 NameFunction Sha256Names::function() noexcept {
   if (state_ == nullptr) return {};
   return {.function =
@@ -97,7 +108,13 @@ NameFunction Sha256Names::function() noexcept {
                 if (result) *name = *result;
                 return result.error();
               },
-          .context = state_};
+          .context = state_,
+          .companion =
+              [](void*, const pool::CompanionContent& page, PageName* name) noexcept {
+                const Result<PageName> result = name_companion(page);
+                if (result) *name = *result;
+                return result.error();
+              }};
 }
 
 }  // namespace folio::inline v1::names

@@ -32,8 +32,7 @@ int32_t Lookup::hold_prefix(SequenceRecord& s, std::span<const TokenId> prompt) 
 #endif
   const uint32_t cached = lists.count_cached();
   for (uint32_t i = 0; i < s.pages; ++i) hold(row[i]);
-  while (items.page_to_open(index_of(s)) < s.pages)
-    (void)enter_page(s, items.page_to_open(index_of(s)));
+  enter_pages(s, s.pages);
   const int64_t were_cached = cached - lists.count_cached();
   for (uint32_t i = 0; ages.on() && i < s.pages; ++i) ages.found(row[i]);
   with_policy([&](auto& policy) {

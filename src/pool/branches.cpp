@@ -12,6 +12,7 @@ void Branches::cut(SequenceRecord& s, int32_t length) noexcept {
   cut_groups(s, length);
   drop_pages(s, pages_for(length));
   s.length = s.room = length;
+  s.loading = 0;
   s.trimmed = length % options.page_size != 0;
 }
 
@@ -51,6 +52,7 @@ void Branches::swap_pages(SequenceRecord& a, SequenceRecord& b) noexcept {
   std::swap_ranges(row(a), row(a) + std::max(a.pages, b.pages), row(b));
   std::swap(a.length, b.length);
   std::swap(a.room, b.room);
+  std::swap(a.loading, b.loading);
   std::swap(a.pages, b.pages);
   std::swap(a.steps, b.steps);  // they hold the pages
   std::swap(a.last_step, b.last_step);

@@ -215,7 +215,7 @@ Status PagePool::State::check_group_row(const SequenceRecord& s, const Group& gr
   const pool::GroupRow& r = group.rows[i];
   if (r.end != (s.alive ? group.pages_for(s.room) : 0) || r.begin > r.end)
     return broken("begin or end of the row of sequence", group.number, i);
-  if (s.alive && r.begin > group.first_needed(s.length))
+  if (s.alive && r.begin > group.first_needed(s.reach()))
     return broken("pages are missing in sequence", group.number, i);
   for (int64_t p = 0; p < group.row_stride; ++p) {
     const uint32_t page = group.row_of(i)[p];

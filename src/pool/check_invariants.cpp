@@ -102,7 +102,9 @@ Status PagePool::State::check_row(const SequenceRecord& s, uint32_t* references)
     if (pages[p] >= options.num_pages) return broken("page id out of range in sequence", i);
     ++references[pages[p]];
     const PageRecord& record = records[pages[p]];
-    if (p >= full && !s.trimmed && (record.content != 0 || record.references != 1))
+    const bool is_of_load = s.loading != 0 && p < s.loading / options.page_size;
+    if (p >= full && !s.trimmed && !(is_of_load && record.content != 0) &&
+        (record.content != 0 || record.references != 1))
       return broken("a page to write is not the own one of", i);
     if (p >= full || !options.prefix_reuse) continue;
     const auto position = static_cast<uint32_t>(p);

@@ -55,7 +55,9 @@ void Rows::advance(const SequenceRecord& s, Group& group, uint32_t first_full,
     if (s.length % options.page_size == 0 && has_final_state(s, group))
       give_companion(leading[full - 1], group, row[(s.length - 1) / group.page_size], merges);
   } else if (options.prefix_reuse) {
-    for (uint32_t p = first_full; p < full; ++p) give_companion(leading[p], group, row[p], merges);
+    for (uint32_t p = first_full; p < full; ++p)
+      if (row[p] != group.num_pages)  // of a load, only those that its length needs
+        give_companion(leading[p], group, row[p], merges);
   }
   move_window(s, group);
 }

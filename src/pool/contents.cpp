@@ -90,13 +90,25 @@ Result<PageName> Lookup::name_of(const SequenceRecord& s, int32_t position) noex
   for (; next <= position; ++next) {
     const uint32_t page = index.findable_twin(pages[next]);
     PageName name;
-    const Status named =
-        give_name(s, next, parent, {tokens_of(page), static_cast<size_t>(options.page_size)}, name);
+    const Status named = give_name(s, next, parent, full_page(page), name);
     if (!named.is_ok()) return named;
     index.set_name(page, name);
     parent = index.name_of(page);
   }
   return *parent;
+}
+
+Status Lookup::name_companions(uint32_t group, std::span<const PageName> leading,
+                               std::span<PageName> names) noexcept {
+  CompanionContent content{.leading = {}, .group = group, .options = groups[group].options};
+  for (size_t i = 0; i < names.size(); ++i) {
+    content.leading = leading[i];
+    calls_out = true;
+    Status named = options.name.companion(options.name.context, content, &names[i]);
+    calls_out = false;
+    if (!named.is_ok()) return named;
+  }
+  return {};
 }
 
 void Lookup::tell_stored(const SequenceRecord& s, uint32_t position) noexcept {
@@ -107,8 +119,7 @@ void Lookup::tell_stored(const SequenceRecord& s, uint32_t position) noexcept {
                         .adapter = namespaces[s.space].adapter,
                         .position = static_cast<int32_t>(position),
                         .num_tokens = options.page_size};
-  const std::span<const TokenId> stored(tokens_of(page), static_cast<size_t>(options.page_size));
-  if (options.name.function == nullptr) return events.add(event, nullptr, stored);
+  if (options.name.function == nullptr) return events.add(event, nullptr, full_page(page));
   EventLog::Names given;
   // A page whose parent has no name, because the function failed then, gets none now: walking back
   // further would not be O(1).
@@ -121,7 +132,47 @@ void Lookup::tell_stored(const SequenceRecord& s, uint32_t position) noexcept {
   }
   event.has_parent_name = parent != nullptr;
   if (parent != nullptr) given.parent = *parent;
-  events.add(event, &given, stored);
+  events.add(event, &given, full_page(page));
+}
+
+Lookup::CompanionEvent Lookup::companion_event(PoolEventKind kind, uint32_t group,
+                                               uint32_t leading) const noexcept {
+  CompanionEvent told{.brief = {.content = records[leading].content,
+                                .num_tokens = options.page_size,
+                                .group = group,
+                                .kind = kind},
+                      .names = {}};
+  const PageName* const name = index.name_of(index.findable_twin(leading));
+  if (name == nullptr) return told;
+  told.names.parent = *name;
+  told.brief.has_parent_name = true;
+  if (options.name.companion == nullptr) return told;
+  const CompanionContent content{
+      .leading = *name, .group = group, .options = groups[group].options};
+  told.brief.has_name =
+      options.name.companion(options.name.context, content, &told.names.own).is_ok();
+  return told;
+}
+
+void Lookup::tell_companion(PoolEventKind kind, uint32_t group, uint32_t leading) noexcept {
+  if (records[leading].content == 0) return;  // a tail's
+  calls_out = true;
+  const CompanionEvent told = companion_event(kind, group, leading);
+  calls_out = false;
+  events.add(told.brief, &told.names,
+             kind == PoolEventKind::stored ? full_page(leading) : std::span<const TokenId>());
+}
+
+void Lookup::tell_events(bool on) noexcept {
+  on = on && events.on();
+  index.attach_events(on ? &events : nullptr);
+  groups.watcher = {};
+  if (!on) return;
+  groups.watcher.context = this;
+  groups.watcher.function = [](void* self, PoolEventKind kind, uint32_t group,
+                               uint32_t leading) noexcept {
+    static_cast<Lookup*>(self)->tell_companion(kind, group, leading);
+  };
 }
 
 Status Lookup::check_events(const char* call, std::span<const PoolEvent> into) const noexcept {

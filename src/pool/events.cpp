@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// pool/events.cpp: a pool's events: contents that are stored, snapshots, and reading the ring.
+#include <utility>
+
 #include "pool/checks.h"
 #include "pool/pool_state.h"
 
@@ -23,8 +25,20 @@ Result<uint64_t> PagePool::snapshot(const EventFunction& visit) const noexcept {
     const PageName* const name = state.index.name_of(page);
     event.has_name = name != nullptr;
     if (name != nullptr) event.name = *name;
-    visit.function(visit.context, event,
-                   {state.tokens_of(page), static_cast<size_t>(state.options.page_size)});
+    visit.function(visit.context, event, state.full_page(page));
+  }
+  for (uint32_t page = 0; page < state.options.num_pages; ++page) {
+    if (state.records[page].content == 0) continue;
+    for (uint32_t group = 1; group < state.groups.count(); ++group) {
+      if (state.groups.companion(page, group) == pool::no_page) continue;
+      const bool called_out = std::exchange(state_->calls_out, true);
+      const pool::Lookup::CompanionEvent told =
+          state.companion_event(PoolEventKind::stored, group, page);
+      state_->calls_out = called_out;
+      PoolEvent event = pool::EventLog::whole(told.brief, &told.names, state.events.last());
+      event.in_snapshot = true;
+      visit.function(visit.context, event, state.full_page(page));
+    }
   }
   return state.events.last();
 }

@@ -59,11 +59,16 @@ Status PagePool::keep_path(std::span<const SequenceId> tree, size_t leaf) noexce
   for (const SequenceId id : tree) {
     if (SequenceRecord* const s = state.find(id); s != nullptr) s->listed = false;
   }
+  if (checked.is_ok() && leaf != 0) {
+    const SequenceRecord& s = *state.find(tree[leaf]);
+    checked = state.check_going_back("keep_path", s, s.length);
+  }
   if (!checked.is_ok()) return checked;
   if (leaf != 0) {
     SequenceRecord& kept = *state.find(tree[0]);
     state.swap_pages(kept, *state.find(tree[leaf]));
-    if (state.first_filling(kept, kept.room) != kept.pages) state.cut(kept, kept.length);
+    if (kept.loading != 0 || state.first_filling(kept, kept.room) != kept.pages)
+      state.cut(kept, kept.length);
   }
   for (size_t i = tree.size(); i-- > 1;) state.close_sequence(*state.find(tree[i]));
   state.end_call();
@@ -74,7 +79,7 @@ Status PagePool::preempt(SequenceId id) noexcept {
   SequenceRecord* const s = State::find_open(state_, id);
   if (s == nullptr) return State::refused(state_, "preempt", id);
   state_->give_up(*s);
-  s->length = s->room = 0;
+  s->length = s->room = s->loading = 0;
   s->trimmed = false;
   s->starting = true;
   state_->end_call();

@@ -13,7 +13,7 @@ uint32_t Branches::group_page_at(const SequenceRecord& s, const Group& group, ui
   const uint32_t* const leading = row(s);
   const uint32_t entry = group.row_of(index_of(s))[p];
   if (group.is_state()) {
-    if (length == s.length) return entry;
+    if (length == s.reach()) return entry;
     if (length % options.page_size != 0) return no_page;
     return group.companion(leading[length / options.page_size - 1]);
   }
@@ -33,7 +33,7 @@ bool Branches::can_go_back(const SequenceRecord& s, const Group& group,
 
 Status Branches::check_going_back(const char* call, const SequenceRecord& s,
                                   int32_t length) const noexcept {
-  if (length == s.length || length == 0) return {};
+  if (length == s.reach() || length == 0) return {};
   for (const Group& group : groups.companions()) {
     if (!can_go_back(s, group, length)) return cannot_go_back(call, length, group.number, s.length);
   }
@@ -45,7 +45,7 @@ void Branches::cut_groups(const SequenceRecord& s, int32_t length) noexcept {
     uint32_t* const row = group.row_of(index_of(s));
     GroupRow& r = group.rows[index_of(s)];
     const auto [begin, end] = group.row_for(length);
-    if (group.is_state() && length != s.length) {
+    if (group.is_state() && length != s.reach()) {
       const uint32_t page = length == 0 ? no_page : group_page_at(s, group, begin, length);
       if (page != no_page) group.hold(page);
       drop_group_pages(s, group, 0, r.end);

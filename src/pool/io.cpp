@@ -89,4 +89,14 @@ Result<uint32_t> PagePool::page_of(IoPin pin) const noexcept {
               pin.index, pin.generation);
 }
 
+Status PagePool::watch_evictions(const EvictionFunction& function) noexcept {
+  if (!State::is_open(state_)) return State::refused(state_, "watch_evictions");
+  if (function.function != nullptr && state_->evictions.function != nullptr) {
+    return fail(Errc::busy,
+                "PagePool::watch_evictions: a function is asked already, expected none before");
+  }
+  state_->evictions = function;
+  return {};
+}
+
 }  // namespace folio::inline v1::pool

@@ -36,6 +36,10 @@ struct LeadingGroup : GroupTable, PageLife<LeadingGroup, PageRecord> {
   [[nodiscard]] TokenId* tokens_of(uint32_t page) const noexcept {
     return tokens + int64_t{page} * options.page_size;
   }
+  /// Of a page that is full.
+  [[nodiscard]] std::span<const TokenId> full_page(uint32_t page) const noexcept {
+    return {tokens_of(page), static_cast<size_t>(options.page_size)};
+  }
   /// Tokens of a page that HeadIndex has.
   [[nodiscard]] int32_t fill_of(uint32_t page) const noexcept {
     return records[page].is_tail ? static_cast<int32_t>(records[page].fill) : options.page_size;

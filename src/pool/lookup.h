@@ -51,10 +51,27 @@ struct Lookup : Rows {
                                      std::span<const TokenId> prompt,
                                      std::span<const ContentSpan> spans) const noexcept;
 
+  /// Pages that `prompt` goes on with behind the sequence's own, which are whole: as many as match
+  /// in the leading group before page `limit` of the prompt are written to found[pages],
+  /// found[pages + 1], ... Returns how many.
+  [[nodiscard]] uint32_t match_behind(const SequenceRecord& s, const TokenId* prompt,
+                                      uint32_t limit, uint32_t* found) const noexcept;
+
   // Sequences find: admissions.cpp.
   /// The longest cached prefix of `prompt` becomes the sequence's, which has nothing. Returns its
   /// tokens.
   [[nodiscard]] int32_t hold_prefix(SequenceRecord& s, std::span<const TokenId> prompt) noexcept;
+
+  /// Items that begin before page `end`, whose pages are findable, are the sequence's from now on.
+  void enter_pages(const SequenceRecord& s, uint32_t end) noexcept {
+    while (items.page_to_open(index_of(s)) < end)
+      (void)enter_page(s, items.page_to_open(index_of(s)));
+  }
+  /// A leading page that was found is held.
+  void note_found(uint32_t page) noexcept {
+    if (ages.on()) ages.found(page);
+    with_policy([page](auto& policy) { policy.found(page); });
+  }
 
   // Sequences become found: contents.cpp.
   /// Pages first .. last - 1 of the row have become full.
@@ -75,8 +92,20 @@ struct Lookup : Rows {
   /// Of the sequence's page `position` with these tokens, behind the page of that name.
   [[nodiscard]] Status give_name(const SequenceRecord& s, int32_t position, const PageName* parent,
                                  std::span<const TokenId> full_page, PageName& name) noexcept;
+  [[nodiscard]] Status name_companions(uint32_t group, std::span<const PageName> leading,
+                                       std::span<PageName> names) noexcept;
   [[nodiscard]] Status check_events(const char* call,
                                     std::span<const PoolEvent> into) const noexcept;
+
+  /// Events, if the pool has any, tell of what comes to be found and ceases to be, or no longer do.
+  void tell_events(bool on) noexcept;
+  /// A companion as events tell of it, or a snapshot; null names where its leading page has none.
+  struct CompanionEvent {
+    EventLog::Brief brief;
+    EventLog::Names names;
+  };
+  [[nodiscard]] CompanionEvent companion_event(PoolEventKind kind, uint32_t group,
+                                               uint32_t leading) const noexcept;
 
   Namespaces namespaces;
   ItemSpans items;
@@ -104,6 +133,10 @@ struct Lookup : Rows {
   [[nodiscard]] Match match_leading(uint32_t space, const TokenId* prompt,
                                     std::span<const ContentSpan> spans, uint32_t limit,
                                     uint32_t* found, JointHit* joint) const noexcept;
+  /// As `match_leading`, behind `all` that match, which `before` is.
+  [[nodiscard]] Match match_on(Match all, Before before, const TokenId* prompt,
+                               std::span<const ContentSpan> spans, uint32_t limit, uint32_t* found,
+                               JointHit* joint) const noexcept;
   /// As `match_leading`, from one item to the next, `before` being what the first page continues.
   [[nodiscard]] Match match_run(Before before, const TokenId* prompt, uint32_t limit,
                                 uint32_t* found, JointHit* joint) const noexcept;
@@ -114,6 +147,7 @@ struct Lookup : Rows {
   [[nodiscard]] int32_t end_of_named(const SequenceRecord& s, int32_t end) const noexcept;
   /// The content of the sequence's page `position` can be found from now on.
   void tell_stored(const SequenceRecord& s, uint32_t position) noexcept;
+  void tell_companion(PoolEventKind kind, uint32_t group, uint32_t leading) noexcept;
   /// `twin`, which is findable, takes the place of a page of the row.
   void merge(uint32_t& page, uint32_t twin) noexcept;
 

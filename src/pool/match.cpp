@@ -47,9 +47,22 @@ Lookup::Match Lookup::match_leading(uint32_t space, const TokenId* prompt,
                                     std::span<const ContentSpan> spans, uint32_t limit,
                                     uint32_t* found, JointHit* joint) const noexcept {
   if (!options.prefix_reuse || space == no_namespace) return {};
+  return match_on({}, beginning(space), prompt, spans, limit, found, joint);
+}
+
+uint32_t Lookup::match_behind(const SequenceRecord& s, const TokenId* prompt, uint32_t limit,
+                              uint32_t* found) const noexcept {
+  const auto opened = items.count(index_of(s)).opened;
+  const auto spans = items.of(index_of(s)).subspan(opened);
+  const Match all =
+      match_on({.pages = s.pages}, before_page(s, s.pages), prompt, spans, limit, found, nullptr);
+  return all.pages - s.pages;
+}
+
+Lookup::Match Lookup::match_on(Match all, Before before, const TokenId* prompt,
+                               std::span<const ContentSpan> spans, uint32_t limit, uint32_t* found,
+                               JointHit* joint) const noexcept {
   limit = static_cast<uint32_t>(std::min<int64_t>(limit, max_tokens / options.page_size));
-  Match all;
-  Before before = beginning(space);
   for (;;) {
     before = items.find(before, all.pages, spans);
     all.content = before.content;

@@ -74,7 +74,7 @@ void PagePool::State::start() noexcept {
   if (options.histograms) ages.attach(extras.part<pool::PageTimes>(places.ages), options.num_pages);
   if (stats_slots != nullptr) std::uninitialized_default_construct_n(stats_slots, num_stats);
   shared_stats.attach(stats_slots, stats_slots == nullptr ? 0 : num_stats);
-  if (events.on()) index.attach_events(&events);
+  tell_events(true);
   if (options.min_partial_tokens != 0) {
     heads.attach(records, tokens, head_buckets, extras.part<pool::HeadIndex::Link>(places.heads),
                  options.num_pages, options.page_size, options.min_partial_tokens, &index);

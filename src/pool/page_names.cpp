@@ -18,13 +18,21 @@ Status no_names(const char* call) {
               call);
 }
 
+Status no_companion_names() {
+  return fail(
+      Errc::invalid_argument,
+      "PagePool::companion_names: companions have no names, expected PoolOptions::name with "
+      "a function for them (NameFunction::companion)");
+}
+
 }  // namespace
 
-Result<PageName> PagePool::name(SequenceId id, int32_t position) noexcept {
+Result<PageName> PagePool::name(SequenceId id, int32_t position, uint32_t group) noexcept {
   const pool::SequenceRecord* const s = State::find_open(state_, id);
   if (s == nullptr) return State::refused(state_, "name", id);
   State& state = *state_;
   if (state.options.name.function == nullptr) return no_names("name");
+  if (Status known = pool::check_group("name", group, num_groups()); !known.is_ok()) return known;
   const int32_t full = s->length / state.options.page_size;
   if (position < 0 || position >= full) {
     return fail(Errc::invalid_argument,
@@ -32,7 +40,35 @@ Result<PageName> PagePool::name(SequenceId id, int32_t position) noexcept {
                 "pages of the sequence)",
                 position, full);
   }
-  return state.name_of(*s, position);
+  Result<PageName> leading = state.name_of(*s, position);
+  if (group == 0 || !leading) return leading;
+  PageName name;
+  if (Status named = companion_names(group, {&*leading, 1}, {&name, 1}); !named.is_ok())
+    return named;
+  return name;
+}
+
+Status PagePool::companion_names(uint32_t group, std::span<const PageName> leading,
+                                 std::span<PageName> names) noexcept {
+  if (!State::is_open(state_)) return State::refused(state_, "companion_names");
+  const NameFunction& function = state_->options.name;
+  if (function.companion == nullptr) return no_companion_names();
+  if (group < 1 || group >= num_groups()) {
+    return fail(Errc::invalid_argument,
+                "PagePool::companion_names: group is {}, expected 1 or more and less than {} (the "
+                "pool's groups)",
+                group, num_groups());
+  }
+  if (names.size() != leading.size()) {
+    return fail(Errc::invalid_argument,
+                "PagePool::companion_names: names has {} elements, expected {} (the leading pages)",
+                names.size(), leading.size());
+  }
+  if (names.empty()) return {};
+  if (leading.data() == nullptr)
+    return pool::null_memory("companion_names", "leading", leading.size());
+  if (names.data() == nullptr) return pool::null_memory("companion_names", "names", names.size());
+  return state_->name_companions(group, leading, names);
 }
 
 Status PagePool::names_of(SequenceId id, int32_t position, std::span<const TokenId> tokens,

@@ -90,6 +90,12 @@ Result<int32_t> PagePool::length(SequenceId id) const noexcept {
   return s->length;
 }
 
+Result<int32_t> PagePool::load_length(SequenceId id) const noexcept {
+  const pool::SequenceRecord* s = state_ == nullptr ? nullptr : state_->find(id);
+  if (s == nullptr) return pool::not_alive("load_length", id);
+  return s->loading;
+}
+
 Result<int64_t> PagePool::row_start(SequenceId id, uint32_t group) const noexcept {
   if (Status s = pool::check_group("row_start", group, num_groups()); !s.is_ok()) return s;
   if (state_ == nullptr || state_->find(id) == nullptr) return pool::not_alive("row_start", id);
@@ -123,6 +129,13 @@ Result<GroupFigures> PagePool::group(uint32_t group) const noexcept {
   if (state_ == nullptr) return pool::moved_from("group");
   if (Status s = pool::check_group("group", group, num_groups()); !s.is_ok()) return s;
   return state_->with_group(group, [](const auto& of) { return of.figures(); });
+}
+
+Result<GroupOptions> PagePool::group_options(uint32_t group) const noexcept {
+  if (state_ == nullptr) return pool::moved_from("group_options");
+  if (Status s = pool::check_group("group_options", group, num_groups()); !s.is_ok()) return s;
+  return group == 0 ? GroupOptions{.page_bytes = state_->figures().page_bytes}
+                    : state_->groups[group].options;
 }
 
 uint32_t PagePool::num_groups() const noexcept {
@@ -184,7 +197,7 @@ Status PagePool::clear() noexcept {
       return fail(Errc::busy, "PagePool::clear: {} pages of group {} are used, expected none", held,
                   group.number);
   }
-  state.index.attach_events(nullptr);  // one event tells of all
+  state.tell_events(false);  // one event tells of all
   for (uint32_t page = 0; page < state.options.num_pages; ++page) {
     if (!pool::is_cached(state.records[page].list)) continue;
     state.lists.unlink(page);
@@ -192,7 +205,7 @@ Status PagePool::clear() noexcept {
     state.lists.push_back(pool::PageList::free, page);
     state.groups.slabs.set(state.number, page, pool::PageUse::free);
   }
-  if (state.events.on()) state.index.attach_events(&state.events);
+  state.tell_events(true);
   state.events.cleared();
   state.end_call();
   return {};

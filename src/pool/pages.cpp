@@ -12,7 +12,11 @@ void Pages::claim_slab(uint32_t slab, AnyGroup& group) noexcept {
   const uint32_t owner = slabs.owner(slab);
   for (uint32_t i = 0; owner != max_groups && i < slabs.layout().pages_per_slab[owner]; ++i) {
     const uint32_t page = slabs.first_page(owner, slab) + i;
-    with_group(owner, [page](auto& of) { of.give_away(page); });
+    with_group(owner, [this, page](auto& of) {
+      if (evictions.function != nullptr) [[unlikely]]
+        tell_leaving(of, page);
+      of.give_away(page);
+    });
     slabs.set(owner, page, PageUse::outside);
   }
   slabs.claim(slab, group.number);

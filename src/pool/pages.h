@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "pool/leading_group.h"
+#include "pool/pages/io_pins.h"
 
 namespace folio::inline v1::pool {
 
@@ -39,6 +40,8 @@ struct Pages : LeadingGroup {
     uint32_t page =
         groups.slabs.has(group.number) ? choose_page(group) : group.lists.front(PageList::free);
     if (page == no_page) page = group.oldest_cached();
+    if (evictions.function != nullptr) [[unlikely]]
+      page = spare_for(group, page);
     group.take(page);
     return page;
   }
@@ -51,6 +54,10 @@ struct Pages : LeadingGroup {
   /// A new leading page with the first `kept` tokens of `from`, the copy pending.
   [[nodiscard]] uint32_t copy_page(uint32_t from, int32_t kept) noexcept;
 
+  bool calls_out = false;  ///< a function of the caller's runs, within a call
+  IoPins io_pins;
+  EvictionFunction evictions;
+
   /// Whether the page, which has tokens, is cached, so that holding it again may bind its slab.
   [[nodiscard]] bool is_idle(uint32_t group, uint32_t page) const noexcept {
     return groups.slabs.use_of(group, page) != PageUse::used;
@@ -60,6 +67,21 @@ struct Pages : LeadingGroup {
   [[nodiscard]] uint64_t idle_pages(uint32_t leading) const noexcept;
 
  private:
+  /// `page`, or a spare one that is to be taken in its stead, as it goes on without its place:
+  /// spares.cpp. So do the companions of a leading page that is taken.
+  template <class AnyGroup>
+  [[nodiscard]] uint32_t spare_for(AnyGroup& group, uint32_t page) noexcept;
+  /// The spare page whose pin `page` has now, or no_page.
+  template <class AnyGroup>
+  [[nodiscard]] uint32_t hand_down(AnyGroup& group, uint32_t page) noexcept;
+  void hand_companions_down(uint32_t leading) noexcept;
+  /// The page goes with its slab.
+  template <class AnyGroup>
+  void tell_leaving(AnyGroup& group, uint32_t page) noexcept;
+  /// Of a cached page: by which it, or its leading page, is known; null where nobody is asked.
+  template <class AnyGroup>
+  [[nodiscard]] const PageName* name_to_tell(const AnyGroup& group, uint32_t page) const noexcept;
+  [[nodiscard]] const PageName* name_of_leading(uint32_t page) const noexcept;
   template <class AnyPages, class Visit>
   static decltype(auto) with_group_of(AnyPages& pages, uint32_t group, Visit& visit) noexcept {
     return group == 0 ? visit(pages.leading()) : visit(pages.groups[group]);

@@ -3,8 +3,8 @@
 ///
 /// A pool has floors, each of which knows those below it and none above: pages of the leading group
 /// (`LeadingGroup`), pages of all groups (`Pages`), the rows of sequences (`Rows`), what can be
-/// found (`Lookup`), room for tokens to come (`Room`), sequences that part (`Branches`). The calls
-/// of PagePool stand on them all.
+/// found (`Lookup`), room for tokens to come (`Room`), sequences that part (`Branches`), rows that
+/// are filled from elsewhere (`Loads`). The calls of PagePool stand on them all.
 #pragma once
 
 #include <algorithm>
@@ -12,23 +12,28 @@
 
 #include "core/carver.h"
 #include "folio/pool/page_pool.h"
-#include "pool/branches.h"
+#include "pool/loads.h"
 #include "pool/outside/event_log.h"
 #include "pool/outside/shared_ring.h"
 
 namespace folio::inline v1::pool {
 
-struct PagePool::State : pool::Branches {
+struct PagePool::State : pool::Loads {
   /// A reader that copies statistics is overtaken by the calls of a whole round at the earliest.
   using StatsRing = pool::SharedRing<PoolStats>;
   static constexpr uint32_t num_stats = 16;
 
   /// `given`: checked, defaults filled in.
-  explicit State(const PoolOptions& given) noexcept : Branches(given) { place_extras(); }
+  explicit State(const PoolOptions& given) noexcept : Loads(given) { place_extras(); }
 
   // Memory: memory.cpp.
   void carve(Carver& carver) noexcept;  ///< places, or only measures, the arrays
   void start() noexcept;                ///< fills them
+
+  /// Of a sequence and a length that have been checked: load_calls.cpp.
+  [[nodiscard]] Status begin_load(const char* call, pool::SequenceRecord& s,
+                                  std::span<const TokenId> prompt, int32_t length,
+                                  std::span<GroupBits> fill) noexcept;
 
   // Statistics.
   [[nodiscard]] PoolStats stats() const noexcept;

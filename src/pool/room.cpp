@@ -58,8 +58,10 @@ uint32_t Room::held_back(const SequenceRecord& s, uint32_t least, int64_t before
 
 bool Room::copies_group_tail(const SequenceRecord& s, const Group& group,
                              TailWrite tail) const noexcept {
-  if (s.length % group.page_size == 0 || (!s.trimmed && !group.is_state())) return false;
-  const GroupPage& page = group.records[group.row_of(index_of(s))[s.length / group.page_size]];
+  const int32_t next = s.reach();
+  if (next % group.page_size == 0 || (!s.trimmed && !group.is_state())) return false;
+  const GroupPage& page = group.records[group.row_of(index_of(s))[next / group.page_size]];
+  if (s.loading != 0 && page.leading == no_page) return false;  // new: nobody else's, to be filled
   if (page.holds != 1 || page.steps != 0) return true;
   return !group.is_state() && tail == TailWrite::copy;
 }
@@ -115,12 +117,13 @@ TailWrite Room::claim_tail(const SequenceRecord& s, int64_t end, uint32_t least)
 
 void Room::reserve(const SequenceRecord& s, Group& group, int64_t end, TailWrite tail) noexcept {
   uint32_t* const row = group.row_of(index_of(s));
-  uint32_t& last = row[s.length / group.page_size];
+  const int32_t next = s.reach();
+  uint32_t& last = row[next / group.page_size];
   if (copies_group_tail(s, group, tail)) {
     const uint32_t shared = std::exchange(last, take_page(group));
-    group.ask_copy(shared, last, group.copied_tokens(s.length));
+    group.ask_copy(shared, last, group.copied_tokens(next));
     group.drop(shared, unfinished_steps(s));
-  } else if (group.is_state() && s.length % group.page_size != 0 &&
+  } else if (group.is_state() && next % group.page_size != 0 &&
              group.records[last].leading != no_page) {
     group.detach(last);  // its state goes on
   }

@@ -91,7 +91,14 @@ Status Rows::check_fill(const SequenceRecord& s, int32_t entry) const noexcept {
                 "full pages of the sequence)",
                 entry, full);
   }
-  if (!records[row(s)[entry]].filling) return {};
+  const PageRecord& page = records[row(s)[entry]];
+  if (page.content != 0) {
+    return fail(Errc::invalid_argument,
+                "PagePool::begin_io: entry is {}, expected a page to fill, not one that memory had "
+                "for the sequence's load",
+                entry);
+  }
+  if (!page.filling) return {};
   return fail(Errc::busy, "PagePool::begin_io: a transfer fills page {} of the sequence already",
               entry);
 }

@@ -16,7 +16,6 @@
 #include "folio/pool/page_pool.h"
 #include "pool/lookup/namespaces.h"
 #include "pool/pages.h"
-#include "pool/pages/io_pins.h"
 
 namespace folio::inline v1::pool {
 
@@ -25,9 +24,10 @@ inline constexpr uint32_t no_sequence = 0xffffffffU;
 struct SequenceRecord {
   uint32_t generation = 0;
   uint32_t next_free = no_sequence;
-  int32_t length = 0;  ///< committed tokens
-  int32_t room = 0;    ///< tokens that have pages: length plus what is reserved
-  uint32_t pages = 0;  ///< entries of the row
+  int32_t length = 0;   ///< committed tokens
+  int32_t room = 0;     ///< tokens that have pages: length plus what is reserved
+  int32_t loading = 0;  ///< tokens that it will have when its load is committed; 0: it has none
+  uint32_t pages = 0;   ///< entries of the row
   uint32_t space = no_namespace;
   /// steps that the sequence is in, a bit each, and some that have ended since: unfinished_steps
   /// tells them apart
@@ -39,6 +39,9 @@ struct SequenceRecord {
   /// has reserved nothing since it was admitted or resumed: the watermark counts for it
   bool starting = false;
   bool listed = false;  ///< only within a call: among its arguments
+
+  /// The length, or that of its load: the row has what a query behind so many tokens needs.
+  [[nodiscard]] int32_t reach() const noexcept { return loading != 0 ? loading : length; }
 };
 
 struct Rows : Pages {
@@ -140,11 +143,9 @@ struct Rows : Pages {
   SequenceRecord* sequences = nullptr;
   uint32_t free_sequence = no_sequence;
   uint32_t num_alive = 0;
-  bool calls_out = false;   ///< a function of the caller's runs, within a call
   uint64_t unfinished = 0;  ///< a bit for each unfinished step
   uint64_t tickets[PagePool::max_unfinished_steps] = {};
   uint64_t last_ticket = 0;
-  IoPins io_pins;
 
  private:
   void advance(const SequenceRecord& s, Group& group, uint32_t first_full, bool merges) noexcept;

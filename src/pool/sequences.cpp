@@ -51,6 +51,12 @@ Status PagePool::commit(SequenceId id, std::span<const TokenId> written, Merge m
   if (merge > Merge::allowed) return pool::no_merge(merge);
   if (written.empty()) return {};
   if (written.data() == nullptr) return pool::null_memory("commit", "written", written.size());
+  if (s.loading != 0) {
+    return fail(Errc::busy,
+                "PagePool::commit: the sequence has a load of {} tokens, expected commit_load or "
+                "trim before",
+                s.loading);
+  }
   if (written.size() > static_cast<size_t>(s.room - s.length)) {
     return fail(
         Errc::invalid_argument,

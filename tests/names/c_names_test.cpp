@@ -112,6 +112,62 @@ TEST(CNames, a_pool_names_its_pages_and_a_caller_names_them_without_one) {
   }
 }
 
+folio_companion_content companion_of(const NameVector& v) {
+  auto companion = c_struct<folio_companion_content>();
+  companion.group = v.group;
+  companion.rule = static_cast<int32_t>(v.rule.rule);
+  companion.window = v.rule.window;
+  companion.sinks = v.rule.sinks;
+  companion.chunk = v.rule.chunk;
+  companion.checkpoint = v.rule.checkpoint;
+  std::memcpy(companion.leading.bytes, v.parent.bytes.data(), sizeof companion.leading.bytes);
+  return companion;
+}
+
+TEST(CNames, companions_are_named_as_by_hashlib) {
+  int32_t seen = 0;
+  for (const NameVector& v : name_vectors()) {
+    if (v.kind != NameVector::Kind::companion) continue;
+    ++seen;
+    const folio_companion_content companion = companion_of(v);
+    folio_page_name name = {};
+    ASSERT_EQ(folio_name_companion_by_sha256(names_for(v).get(), &companion, &name), FOLIO_OK);
+    EXPECT_EQ(of(name), v.names[0]);
+  }
+  EXPECT_GE(seen, 40);
+}
+
+TEST(CNames, companions_that_cannot_be_are_refused_and_write_nothing) {
+  const Names names = names_for({});
+  auto companion = c_struct<folio_companion_content>();
+  companion.group = 1;
+  companion.rule = FOLIO_GROUP_STATE;
+  folio_page_name name = {{7}};
+  const auto code_of = [&](const folio_companion_content* content) {
+    name = {{7}};
+    const folio_code code = folio_name_companion_by_sha256(names.get(), content, &name);
+    EXPECT_EQ(of(name) == of(folio_page_name{{7}}), code != FOLIO_OK);
+    return code;
+  };
+  EXPECT_EQ(code_of(&companion), FOLIO_OK);
+  using Break = std::function<void(folio_companion_content&)>;
+  const std::vector<Break> breaks = {
+      [](auto& c) { c.struct_size = 0; }, [](auto& c) { c.struct_size = UINT32_MAX; },
+      [](auto& c) { c.group = 0; },       [](auto& c) { c.group = 256; },
+      [](auto& c) { c.rule = -1; },       [](auto& c) { c.rule = FOLIO_GROUP_STATE + 1; },
+      [](auto& c) { c.rule = 256; },      [](auto& c) { c.rule = INT32_MIN; },
+  };
+  for (size_t i = 0; i < breaks.size(); ++i) {
+    folio_companion_content broken = companion;
+    breaks[i](broken);
+    EXPECT_EQ(code_of(&broken), FOLIO_INVALID_ARGUMENT) << "break " << i;
+  }
+  EXPECT_EQ(code_of(nullptr), FOLIO_INVALID_ARGUMENT);
+  EXPECT_EQ(folio_name_companion_by_sha256(nullptr, &companion, &name), FOLIO_INVALID_ARGUMENT);
+  EXPECT_EQ(folio_name_companion_by_sha256(names.get(), &companion, nullptr),
+            FOLIO_INVALID_ARGUMENT);
+}
+
 TEST(CNames, what_cannot_be_named_is_refused_and_writes_nothing) {
   const int32_t tokens[] = {1, 2, 3, 4};
   const folio_content_span spans[] = {{0, 2, {}}, {2, 1, {}}};

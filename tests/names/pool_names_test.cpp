@@ -88,5 +88,56 @@ TEST(PoolNames, outlive_the_namespace_that_the_pool_has_forgotten_and_made_anew)
   });
 }
 
+TEST(PoolNames, of_companions_follow_from_the_leading_pages) {
+  Sha256Names names = Sha256Names::create().value();
+  const GroupOptions groups[] = {
+      {.page_bytes = 64}, {.rule = GroupRule::window, .page_bytes = 64, .window = 6, .sinks = 2}};
+  PagePool pool = make_pool({.page_size = 4,
+                             .max_sequences = 2,
+                             .max_pages_per_sequence = 16,
+                             .name = names.function(),
+                             .groups = groups,
+                             .arena_bytes = 64 * 64});
+  const SequenceId id = prefill(pool, std::vector<TokenId>(18, 7));
+  std::vector<PageName> leading(4), companions(4);
+  for (int32_t p = 0; p < 4; ++p) leading[static_cast<size_t>(p)] = pool.name(id, p).value();
+  pool.companion_names(1, leading, companions).or_throw();
+  for (int32_t p = 0; p < 4; ++p) {
+    const auto i = static_cast<size_t>(p);
+    EXPECT_EQ(pool.name(id, p, 1).value(), companions[i]);
+    EXPECT_EQ(companions[i], names.companion(leading[i], 1, groups[1]).value());
+    EXPECT_NE(companions[i], leading[i]);
+  }
+  const auto refusal = [&](uint32_t group, std::span<const PageName> of, size_t into) {
+    return std::string(
+        pool.companion_names(group, of, std::span(companions).first(into)).message());
+  };
+  EXPECT_EQ(refusal(0, leading, 4),
+            "PagePool::companion_names: group is 0, expected 1 or more and less than 2 (the pool's "
+            "groups)");
+  EXPECT_NE(refusal(2, leading, 4).find("group is 2"), std::string::npos);
+  EXPECT_NE(refusal(1, leading, 3).find("names has 3 elements, expected 4"), std::string::npos);
+  EXPECT_NE(refusal(1, {static_cast<const PageName*>(nullptr), 4}, 4).find("leading is null"),
+            std::string::npos);
+  EXPECT_FALSE(pool.name(id, 0, 2));
+  EXPECT_FALSE(pool.name(id, 4, 1)) << "it is not full";
+}
+
+TEST(PoolNames, of_companions_need_a_function_of_their_own) {
+  Sha256Names names = Sha256Names::create().value();
+  NameFunction function = names.function();
+  function.companion = nullptr;
+  const GroupOptions groups[] = {{.page_bytes = 64}, {.page_bytes = 64}};
+  PagePool pool = make_pool({.page_size = 4,
+                             .max_sequences = 2,
+                             .name = function,
+                             .groups = groups,
+                             .arena_bytes = 64 * 64});
+  const SequenceId id = prefill(pool, std::vector<TokenId>(9, 7));
+  EXPECT_TRUE(pool.name(id, 0));
+  EXPECT_NE(pool.name(id, 0, 1).error().message().find("NameFunction::companion"),
+            std::string_view::npos);
+}
+
 }  // namespace
 }  // namespace folio::test

@@ -68,6 +68,38 @@ TEST(Sha256Names, roots_pages_and_chains_are_those_of_hashlib) {
   EXPECT_GE(seen[NameVector::Kind::chain], 3);
 }
 
+TEST(Sha256Names, companions_are_those_of_hashlib) {
+  Sha256Names names = make_names({}, "a header is of the leading page's name");
+  int seen = 0;
+  for (const NameVector& v : name_vectors()) {
+    if (v.kind != NameVector::Kind::companion) continue;
+    ++seen;
+    EXPECT_EQ(names.companion(v.parent, v.group, v.rule).value(), v.names[0]);
+    GroupOptions with_bytes = v.rule;
+    with_bytes.page_bytes = 4096;
+    EXPECT_EQ(names.companion(v.parent, v.group, with_bytes).value(), v.names[0]);
+    const NameFunction function = names.function();
+    PageName name;
+    function
+        .companion(function.context, {.leading = v.parent, .group = v.group, .options = with_bytes},
+                   &name)
+        .or_throw();
+    EXPECT_EQ(name, v.names[0]);
+  }
+  EXPECT_GE(seen, 40);
+}
+
+TEST(Sha256Names, companions_of_no_group_or_rule_are_refused) {
+  Sha256Names names = make_names();
+  EXPECT_THAT(names.companion({}, 0, {}).error().message(), HasSubstr("group is 0"));
+  EXPECT_THAT(names.companion({}, 256, {}).error().message(), HasSubstr("group is 256"));
+  EXPECT_THAT(names.companion({}, 1, {.rule = static_cast<GroupRule>(4)}).error().message(),
+              HasSubstr("options.rule is 4"));
+  const Sha256Names taken = std::move(names);
+  EXPECT_THAT(names.companion({}, 1, {}).error().message(),  // NOLINT(bugprone-use-after-move)
+              HasSubstr("moved from"));
+}
+
 TEST(Sha256Names, a_pool_gets_the_name_of_a_first_page_with_its_root_and_of_others_by_the_parent) {
   for (const NameVector& v : name_vectors()) {
     if (v.kind != NameVector::Kind::chain) continue;

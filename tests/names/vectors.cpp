@@ -56,6 +56,16 @@ NameVector vector_of(std::istringstream& line) {
     v.parent = digest_of_hex(word(line));
     v.tokens = tokens_of(word(line));
     v.spans = spans_of(word(line));
+  } else if (kind == "companion") {
+    v.kind = NameVector::Kind::companion;
+    v.parent = digest_of_hex(word(line));
+    v.group = static_cast<uint32_t>(std::stoul(word(line)));
+    v.rule.rule = static_cast<GroupRule>(std::stoi(word(line)));
+    const int32_t reach = std::stoi(word(line));
+    if (v.rule.rule == GroupRule::window) v.rule.window = reach;
+    if (v.rule.rule == GroupRule::chunked) v.rule.chunk = reach;
+    if (v.rule.rule == GroupRule::state) v.rule.checkpoint = reach;
+    v.rule.sinks = std::stoi(word(line));
   } else {
     v.kind = kind == "root" ? NameVector::Kind::root : NameVector::Kind::chain;
     v.fingerprint = digest_of_hex(word(line));

@@ -11,7 +11,7 @@
 namespace folio::test {
 
 struct NameVector {
-  enum class Kind : uint8_t { root, page, chain } kind = Kind::root;
+  enum class Kind : uint8_t { root, page, chain, companion } kind = Kind::root;
   Digest256 fingerprint, parent;
   uint64_t adapter = 0;
   std::string salt, header;
@@ -19,6 +19,8 @@ struct NameVector {
   std::vector<TokenId> tokens;
   std::vector<ContentSpan> spans;
   std::vector<PageName> names;  ///< one, but for a chain
+  uint32_t group = 0;           ///< of a companion; its leading page is the `parent`
+  GroupOptions rule = {};
 };
 
 /// Of the file of this build. A line that cannot be read becomes std::runtime_error.

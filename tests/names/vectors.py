@@ -9,6 +9,7 @@ A line is one of
   root  FINGERPRINT ADAPTER SALT NAME
   page  HEADER PARENT TOKENS SPANS NAME
   chain FINGERPRINT ADAPTER SALT PAGE_SIZE TOKENS NAMES      of the full pages of a sequence
+  companion LEADING GROUP RULE REACH SINKS NAME              RULE 0 .. 3 as GroupRule, REACH its window, chunk or checkpoint
 with bytes in hexadecimal, TOKENS t,t,..., SPANS offset:length:hash,..., NAMES name,name,...; what is empty is `-`.
 """
 import hashlib
@@ -37,6 +38,10 @@ def chain(fingerprint, adapter, salt, page_size, tokens):
     for end in range(page_size, len(tokens) + 1, page_size):
         names.append(page(b"", names[-1], tokens[end - page_size : end], []))
     return names[1:]
+
+
+def companion(leading, group, rule, reach, sinks):
+    return hashlib.sha256(b"folio pair1" + leading + struct.pack("<BBII", group, rule, reach, sinks)).digest()
 
 
 def text(values):
@@ -96,6 +101,13 @@ def lines():
         tokens = some_tokens(count)
         names = chain(everything, adapter, salt, page_size, tokens)
         yield f"chain {everything.hex()} {adapter} {salt.hex() or '-'} {page_size} {text(tokens)} {text(n.hex() for n in names)}"
+
+    rules = (0, 0, 0), (1, 1024, 0), (1, 128, 4), (1, 2**31 - 1, 2**31 - 2), (2, 8192, 0), (3, 512, 0)
+    for leading in nothing, everything:
+        for group in 1, 2, 7, 255:
+            for rule, reach, sinks in rules:
+                name = companion(leading, group, rule, reach, sinks)
+                yield f"companion {leading.hex()} {group} {rule} {reach} {sinks} {name.hex()}"
 
 
 def main():

@@ -24,12 +24,15 @@ class EventReplay {
     bool operator==(const Content&) const = default;
   };
   using Contents = std::map<uint64_t, Content>;
+  /// How many pages of a content have a companion in a group.
+  using Companions = std::map<std::pair<uint64_t, uint32_t>, int>;
 
   /// Throws where an event is not the next one, or contradicts what is known.
   void take(const PoolEvent& event) {
     if (event.number != last_ + 1) throw std::runtime_error("a gap before an event");
     last_ = event.number;
-    if (event.kind == PoolEventKind::cleared) return contents_.clear();
+    if (event.kind == PoolEventKind::cleared) return clear();
+    if (event.group != 0) return take_companion(event);
     if (event.kind == PoolEventKind::stored) {
       if (!add(event)) throw std::runtime_error("a content was stored twice");
       if (event.has_parent_name && contents_.contains(event.parent) &&
@@ -43,17 +46,20 @@ class EventReplay {
 
   /// Begins anew with what the pool has.
   void heal(const PagePool& pool) {
-    contents_.clear();
+    clear();
     last_ = pool.snapshot(
                     {.function =
                          [](void* self, const PoolEvent& event, std::span<const TokenId>) noexcept {
-                           static_cast<EventReplay*>(self)->add(event);
+                           auto& replay = *static_cast<EventReplay*>(self);
+                           if (event.group != 0) return replay.take_companion(event);
+                           replay.add(event);
                          },
                      .context = this})
                 .value();
   }
 
   [[nodiscard]] const Contents& contents() const { return contents_; }
+  [[nodiscard]] const Companions& companions() const { return companions_; }
   [[nodiscard]] uint64_t next() const { return last_ + 1; }
 
   /// Looks at every page.
@@ -68,13 +74,39 @@ class EventReplay {
     }
     return contents;
   }
+  [[nodiscard]] static Companions companions_of(const PagePool& pool) {
+    Companions companions;
+    for (uint32_t page = 0; page < pool.num_pages(); ++page) {
+      const uint64_t content = pool::PoolInspection::record(pool, page).content;
+      for (uint32_t group = 1; content != 0 && group < pool.num_groups(); ++group)
+        if (pool::PoolInspection::groups(pool).companion(page, group) != pool::no_page)
+          ++companions[{content, group}];
+    }
+    return companions;
+  }
 
  private:
+  void clear() {
+    contents_.clear();
+    companions_.clear();
+  }
+  /// Throws where one goes that had not come, or its leading page has another name than was told.
+  void take_companion(const PoolEvent& event) {
+    const auto leading = contents_.find(event.content);
+    if (leading != contents_.end() && leading->second.has_name &&
+        (!event.has_parent_name || leading->second.name != event.parent_name))
+      throw std::runtime_error("the companion's leading page has another name");
+    int& count = companions_[{event.content, event.group}];
+    count += event.kind == PoolEventKind::stored ? 1 : -1;
+    if (count < 0) throw std::runtime_error("what was removed had not been stored");
+    if (count == 0) companions_.erase({event.content, event.group});
+  }
   bool add(const PoolEvent& event) {
     return contents_.insert({event.content, {event.parent, event.has_name, event.name}}).second;
   }
 
   Contents contents_;
+  Companions companions_;
   uint64_t last_ = 0;
 };
 

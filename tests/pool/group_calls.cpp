@@ -2,6 +2,7 @@
 /// tests/pool/group_calls.cpp: bytes become calls that are mostly allowed, seldom impossible.
 #include "pool/group_calls.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "pool/call_bytes.h"
@@ -36,6 +37,31 @@ void retain(GroupModel& model, const GroupCall& call) {
                model.keeps() ? ranges(2 + 7U * call[5]) : ranges(0));
 }
 
+void load(GroupModel& model, size_t s, uint32_t choice, const GroupCall& call) {
+  const auto pages = static_cast<int32_t>(call[4] % 8) - 1;
+  std::vector<TokenId> more = letters(call[2] % 32U, call[3]);
+  if (call[4] % 16 < 8 && model.num_sequences() > 1) {  // as another one goes on
+    const std::vector<TokenId>& other = model.tokens(call[5] % model.num_sequences());
+    const size_t had = std::min(model.tokens(s).size(), other.size());
+    more.insert(more.begin(), other.begin() + static_cast<std::ptrdiff_t>(had), other.end());
+  }
+  const Merge merge = call[5] % 4 < 2 ? Merge::refused : Merge::allowed;
+  if (choice == 0) return model.find_parts(s, more);
+  if (choice == 1) return model.shorten_load(s, pages);
+  if (choice == 2) return model.commit_load(s, merge);
+  if (call[5] % 8 < 6) {  // room and part of a page are in the way of a load
+    const auto had = static_cast<int32_t>(model.tokens(s).size());
+    model.trim(s, had - had % model.page_size());
+  }
+  if (call[4] % 32 < 12)
+    model.begin_whole_load(s, more);
+  else
+    model.begin_load(s, more, pages);
+  if (choice == 3) return;
+  if (choice == 4) model.shorten_load(s, pages - 1 - call[5] % 3);
+  model.commit_load(s, merge);
+}
+
 }  // namespace
 
 void apply(GroupModel& model, const GroupCall& call) {
@@ -49,6 +75,7 @@ void apply(GroupModel& model, const GroupCall& call) {
   const auto count = static_cast<int32_t>(tokens.size());
   if (kind < 6 && call[1] % 2 == 0) return model.reserve_all(count);
   if (kind < 6) return model.reserve(s, call[2] > 250 ? -1 : count);
+  if (kind == 7) return load(model, s, choice, call);
   if (kind < 8) return model.commit(s, tokens);
   if (kind < 16) {
     model.reserve(s, count + (kind < 10 ? 3 : 0));

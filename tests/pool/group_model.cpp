@@ -10,9 +10,19 @@
 
 namespace folio::test {
 
+PoolOptions GroupModel::complete(PoolOptions options) {
+  if (!options.prefix_reuse) return options;
+  options.name = names_.function();
+  const auto note = [](void* self, const PoolEvent& event, std::span<const TokenId>) noexcept {
+    static_cast<GroupModel*>(self)->events_.push_back(event);
+  };
+  options.on_event = {.function = note, .context = this};
+  return options;
+}
+
 GroupModel::GroupModel(const PoolOptions& options)
     : groups_(options.groups.begin(), options.groups.end()),
-      options_(memory_.hooked(options)),
+      options_(memory_.hooked(complete(options))),
       pool_(checked(PagePool::create(options_))),
       arena_(static_cast<size_t>(options.arena_bytes), 0),
       items_(options),
@@ -45,7 +55,12 @@ void GroupModel::for_cells(SequenceId id, uint32_t group, int64_t position, auto
   for (int64_t cell = first; cell < first + count; ++cell) call(static_cast<size_t>(cell));
 }
 
+void GroupModel::write(SequenceId id, uint32_t group, int64_t position, uint64_t value) {
+  for_cells(id, group, position, [&](size_t cell) { arena_[cell] = value; });
+}
+
 void GroupModel::for_visible(const Sequence& s, auto call) const {
+  if (!s.load.empty()) return;  // its row is that of the load
   const auto length = static_cast<int64_t>(s.tokens.size());
   for (uint32_t g = 0; g < num_groups(); ++g) {
     const GroupOptions& o = groups_[g];
@@ -149,6 +164,11 @@ void GroupModel::commit(size_t sequence, const std::vector<TokenId>& written, Me
   for (uint32_t g = 1; g < num_groups(); ++g) {
     const bool state = groups_[g].rule == GroupRule::state;
     if (state && !pool::PoolInspection::groups(pool_)[g].copies.pending().empty()) take_copies();
+  }
+  if (!s.load.empty()) {
+    const auto before = memory_.snapshot();
+    RC_ASSERT(pool_.commit(s.id, written, merge).code() == Errc::busy);
+    return expect_unchanged(before);
   }
   if (end > s.room) {
     RC_ASSERT(pool_.commit(s.id, written, merge).code() == Errc::invalid_argument);
@@ -262,8 +282,25 @@ void GroupModel::finish() {
   clear();
 }
 
-void GroupModel::check() const {
+void GroupModel::check_events() {
+  for (const PoolEvent& event : std::exchange(events_, {})) {
+    heard_.take(event);
+    if (event.group != 0)
+      RC_ASSERT(event.name == NaiveNames::of_companion(event.parent_name, event.group));
+  }
+  RC_ASSERT(heard_.contents() == EventReplay::of(pool_));
+  RC_ASSERT(heard_.companions() == EventReplay::companions_of(pool_));
+  if (!options_.prefix_reuse || heard_.next() % 4 != 0) return;
+  EventReplay healed;
+  healed.heal(pool_);
+  RC_ASSERT(healed.next() == heard_.next());
+  RC_ASSERT(healed.contents() == heard_.contents());
+  RC_ASSERT(healed.companions() == heard_.companions());
+}
+
+void GroupModel::check() {
   checked(pool_.check_invariants());
+  check_events();
   check_levels();
   for (const Sequence& s : sequences_) {
     RC_ASSERT(checked(pool_.length(s.id)) == static_cast<int32_t>(s.tokens.size()));

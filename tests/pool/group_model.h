@@ -17,8 +17,10 @@
 #include <vector>
 
 #include "folio/pool/page_pool.h"
+#include "pool/event_replay.h"
 #include "pool/group_order.h"
 #include "pool/naive_items.h"
+#include "pool/naive_names.h"
 #include "pool/naive_retention.h"
 #include "pool/pool_memory.h"
 
@@ -51,6 +53,14 @@ class GroupModel {
   void begin_step(const std::vector<size_t>& sequences);
   /// A transfer is counted as a step of one page.
   void begin_io(size_t sequence, uint32_t group, int32_t entry);
+  /// Of the sequence's tokens and `more`.
+  void find_parts(size_t sequence, const std::vector<TokenId>& more);
+  /// Of as many pages; `commit_load` ends it.
+  void begin_load(size_t sequence, const std::vector<TokenId>& more, int32_t pages);
+  /// Of all of them.
+  void begin_whole_load(size_t sequence, const std::vector<TokenId>& more);
+  void shorten_load(size_t sequence, int32_t pages);
+  void commit_load(size_t sequence, Merge merge);
   void end_step(size_t step);
   /// Gives up everything and expects that nothing is used.
   void finish();
@@ -61,6 +71,7 @@ class GroupModel {
   [[nodiscard]] const std::vector<ContentSpan>& spans(size_t s) const {
     return sequences_[s].items.spans;
   }
+  [[nodiscard]] int32_t page_size() const { return options_.page_size; }
   [[nodiscard]] uint32_t max_spans() const { return options_.max_spans; }
   [[nodiscard]] bool keeps() const { return options_.max_retention_ms > 0; }
   [[nodiscard]] PagePool& pool() { return pool_; }
@@ -69,12 +80,14 @@ class GroupModel {
   int64_t partial_hits = 0, refused_partial_hits = 0;
   int64_t item_hits = 0, partial_item_hits = 0;  ///< of sequences with an item among the tokens
   int64_t transfers = 0;
+  int64_t loads = 0, shortened_loads = 0, committed_loads = 0;
   int64_t gone_by_level = 0;  ///< pages, as GroupOrder counts
 
  private:
   struct Sequence {
     SequenceId id;
     std::vector<TokenId> tokens;
+    std::vector<TokenId> load = {};  ///< all tokens that it will have
     int64_t room = 0;
     NaiveItems::Row items;
     NaiveWish wish;
@@ -103,6 +116,7 @@ class GroupModel {
   [[nodiscard]] uint32_t entry(SequenceId id, uint32_t group, int64_t page) const;
   /// Cells of token `position` of a sequence, or of its state.
   void for_cells(SequenceId id, uint32_t group, int64_t position, auto call) const;
+  void write(SequenceId id, uint32_t group, int64_t position, uint64_t value);
   /// Each (position, group) that the query behind `s` may see.
   void for_visible(const Sequence& s, auto call) const;
   [[nodiscard]] bool awaits_copy(uint32_t group, uint32_t page) const;
@@ -119,6 +133,15 @@ class GroupModel {
   void add_child(Sequence child, int32_t length);
   /// `call` forks the sequence that it is handed, and gives the children.
   void fork_by(size_t sequence, int32_t length, auto call);
+
+  [[nodiscard]] std::vector<pool::GroupBits> parts_behind(const Sequence& s,
+                                                          const std::vector<TokenId>& prompt) const;
+  void fill(const Sequence& s, int32_t length, const std::vector<pool::GroupBits>& fill);
+  void load(size_t sequence, const std::vector<TokenId>& prompt, int32_t length, bool is_length,
+            const std::vector<pool::GroupBits>& bits, auto begin);
+  [[nodiscard]] int64_t max_tokens() const {
+    return static_cast<int64_t>(options_.max_pages_per_sequence) * options_.page_size;
+  }
 
   // Contents: a page's is the pool's number for it, an item's is the naive one.
   [[nodiscard]] int content(uint64_t number) const;
@@ -145,9 +168,15 @@ class GroupModel {
   void expect_too_few(const std::vector<int64_t>& ends);
   void expect_unchanged(const std::vector<std::byte>& before) const;
   void check_levels() const;
-  void check() const;
+  /// With names and events if the pool has prefix reuse.
+  [[nodiscard]] PoolOptions complete(PoolOptions options);
+  void check_events();
+  void check();
 
   PoolMemory memory_;
+  NaiveNames names_;
+  std::vector<PoolEvent> events_;  ///< told, not yet looked at
+  EventReplay heard_;
   std::vector<GroupOptions> groups_;
   PoolOptions options_;
   PagePool pool_;

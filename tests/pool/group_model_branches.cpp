@@ -17,18 +17,20 @@ void GroupModel::trim(size_t sequence, int32_t length) {
     RC_ASSERT(status.code() == Errc::invalid_argument);
     if (length >= 0 && length <= static_cast<int32_t>(s.tokens.size())) {
       ++refused_lengths;
-      RC_ASSERT(length < static_cast<int32_t>(s.tokens.size()));
+      RC_ASSERT(length < static_cast<int32_t>(s.tokens.size()) || !s.load.empty());
     }
     return expect_unchanged(before);
   }
   items_.cut(s.items, length);
   s.tokens.resize(static_cast<size_t>(length));
+  s.load.clear();
   s.room = length;
   check();
 }
 
 void GroupModel::add_child(Sequence child, int32_t length) {
   child.tokens.resize(static_cast<size_t>(length));
+  child.load.clear();
   child.room = length;
   items_.share(child.items, length);
   sequences_.push_back(std::move(child));
@@ -69,6 +71,9 @@ void GroupModel::fork_children(size_t sequence, int32_t length, size_t count) {
 }
 
 void GroupModel::keep_path(size_t leaf) {
+  if (leaf != 0 && !sequences_[leaf].load.empty())  // it may lack what its length needs
+    trim(leaf, static_cast<int32_t>(sequences_[leaf].tokens.size()));
+  if (leaf != 0 && !sequences_[leaf].load.empty()) return;
   std::vector<SequenceId> tree;
   for (const Sequence& s : sequences_) tree.push_back(s.id);
   Sequence kept = sequences_[leaf];
@@ -99,6 +104,7 @@ void GroupModel::preempt(size_t sequence) {
   checked(pool_.preempt(s.id));
   expect_tails(all);
   s.tokens.clear();
+  s.load.clear();
   s.room = 0;
   check();
 }

@@ -72,6 +72,8 @@ void any_calls(Eviction eviction) {
   RC_CLASSIFY(model.gone_by_level != 0, "evictions by level");
   RC_CLASSIFY(model.pool().stats().pinned_pages != 0, "pinned pages");
   RC_CLASSIFY(model.transfers != 0, "transfers");
+  RC_CLASSIFY(model.committed_loads != 0, "loads");
+  RC_CLASSIFY(model.shortened_loads != 0, "shortened loads");
   model.finish();
 }
 

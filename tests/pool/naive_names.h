@@ -39,6 +39,11 @@ struct NaiveNames {
     return name;
   }
 
+  static PageName of_companion(PageName leading, uint32_t group) {
+    mix(leading, &group, sizeof group);
+    return leading;
+  }
+
   [[nodiscard]] NameFunction function() {
     return {.function =
                 [](void* self, const PageContent& page, PageName* name) noexcept {
@@ -50,7 +55,12 @@ struct NaiveNames {
                   *name = made;
                   return Status();
                 },
-            .context = this};
+            .context = this,
+            .companion =
+                [](void*, const pool::CompanionContent& page, PageName* name) noexcept {
+                  *name = of_companion(page.leading, page.group);
+                  return Status();
+                }};
   }
 };
 

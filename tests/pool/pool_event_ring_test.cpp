@@ -9,6 +9,7 @@
 
 #include "pool/event_listener.h"
 #include "pool/event_replay.h"
+#include "pool/group_helpers.h"
 #include "pool/naive_names.h"
 
 namespace folio::test {
@@ -117,6 +118,42 @@ TEST(PoolEvents, bad_options_and_arguments_are_refused) {
   EXPECT_THAT(pool.read_events(1, {const_cast<PoolEvent*>(null), 2}).error().message(),
               HasSubstr("events is null"));
   EXPECT_THAT(pool.snapshot({}).error().message(), HasSubstr("visit.function is null"));
+}
+
+/// Names of companions are asked for while a snapshot looks at the pool's pages.
+TEST(PoolEvents, no_call_of_the_pool_runs_within_the_names_of_a_snapshot) {
+  struct Caller {
+    PagePool* pool = nullptr;
+    Status last = {};
+    int32_t asked = 0;
+  } caller;
+  const NameFunction names{
+      .function = [](void*, const PageContent& page, PageName* name) noexcept -> Status {
+        name->bytes[0] = static_cast<uint8_t>(page.tokens.front());
+        return {};
+      },
+      .context = &caller,
+      .companion = [](void* self, const pool::CompanionContent& content,
+                      PageName* name) noexcept -> Status {
+        auto& of = *static_cast<Caller*>(self);
+        *name = content.leading;
+        ++of.asked;
+        if (of.pool != nullptr) of.last = of.pool->clear();
+        return {};
+      }};
+  PagePool pool = make_hybrid({full(64), window(64, 6)}, 16 * 64, 4,
+                              {.max_pages_per_sequence = 8, .name = names, .event_capacity = 8});
+  const SequenceId id = prefill(pool, count_from(0, 8));
+  pool.release(id).or_throw();
+  caller.pool = &pool;
+  caller.asked = 0;
+  Listener listener;
+  ASSERT_TRUE(pool.snapshot(listener.function()));
+  EXPECT_EQ(caller.asked, 2);
+  EXPECT_EQ(caller.last.code(), Errc::busy);
+  caller.pool = nullptr;
+  EXPECT_EQ(pool.peek(count_from(0, 9)), 8) << "nothing has changed";
+  EXPECT_TRUE(pool.clear().is_ok()) << "and calls run again";
 }
 
 }  // namespace

@@ -133,6 +133,22 @@ TEST(Slabs, any_changes_leave_what_a_naive_model_says) {
     uint32_t needs[pool::max_groups] = {};
     for (uint32_t h = 0; h < 3; ++h) needs[h] = static_cast<uint32_t>(rng.int_between(0, 6));
     ASSERT_EQ(slabs.can_give(needs), naive.can_give(needs));
+    NaiveSlabs after = naive;  // some pages more are used
+    pool::Revived revived;
+    for (uint32_t of = 0; of < 5; ++of) {
+      for (uint32_t p = 0; p < after.pages(of).size(); ++p) {
+        PageUse& use = after.pages(of)[p];
+        if (use == PageUse::used || rng.int_between(0, 3) != 0) continue;
+        use = PageUse::used;
+        const auto h = static_cast<uint32_t>(after.owner(of));
+        slabs.revive(h, slabs.first_page(h, of) + p, revived);
+      }
+    }
+    for (uint32_t of = 0; of < 5; ++of)
+      if (after.owner(of) >= 0)
+        slabs.forget_revived(static_cast<uint32_t>(after.owner(of)),
+                             slabs.first_page(static_cast<uint32_t>(after.owner(of)), of));
+    ASSERT_EQ(slabs.can_give(needs, revived), after.can_give(needs));
   }
 }
 

@@ -10,10 +10,11 @@ namespace {
 
 thread_local int64_t count = 0;
 thread_local bool refuse = false;
+thread_local int64_t before_failure = -1;
 
 void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
   ++count;
-  if (refuse) return nullptr;
+  if (refuse || (before_failure >= 0 && before_failure-- == 0)) return nullptr;
   return std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
 }
 
@@ -28,6 +29,7 @@ constexpr std::size_t usual_alignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 
 int64_t folio::test::allocations() noexcept { return count; }
 void folio::test::fail_allocations(bool fail) noexcept { refuse = fail; }
+void folio::test::fail_allocation_after(int64_t others) noexcept { before_failure = others; }
 
 void* operator new(std::size_t bytes) { return allocate_or_throw(bytes, usual_alignment); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {

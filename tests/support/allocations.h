@@ -15,5 +15,7 @@ int64_t allocations() noexcept;
 /// From now on every operator new of this thread fails: the nothrow forms return null, the others
 /// throw std::bad_alloc.
 void fail_allocations(bool fail) noexcept;
+/// One operator new of this thread fails so: the one behind `count` others. Negative: none.
+void fail_allocation_after(int64_t count) noexcept;
 
 }  // namespace folio::test

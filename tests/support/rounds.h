@@ -7,8 +7,8 @@
 
 namespace folio::test {
 
-/// Of a test that kills processes, this run's share: GTEST_RANDOM_SEED gives another one. All
-/// where the variable FOLIO_TEST_ROUNDS is "all".
+/// Of a test that takes long, this run's share: GTEST_RANDOM_SEED gives another one. All where the
+/// variable FOLIO_TEST_ROUNDS is "all".
 inline int share_of_rounds(int all) {
   const char* const wanted = std::getenv("FOLIO_TEST_ROUNDS");
   return wanted != nullptr && std::string_view(wanted) == "all" ? all : all / 4;

@@ -5,6 +5,7 @@
 ///   folio_sha256_names* names = NULL;
 ///   folio_create_sha256_names(NULL, &names, &message);
 ///   options.name_page = folio_name_page_by_sha256;
+///   options.name_companion = folio_name_companion_by_sha256;  // of a pool with groups
 ///   options.name_context = names;
 ///
 /// A handle is used by one thread at a time; all pools that have it count as its users, and end
@@ -45,6 +46,12 @@ FOLIO_C_EXPORT void folio_destroy_sha256_names(folio_sha256_names* names);
 /// beyond this one. *name is not written then
 FOLIO_C_EXPORT folio_code folio_name_page_by_sha256(void* names, const folio_page_content* page,
                                                     folio_page_name* name);
+/// A folio_pool_options::name_companion whose name_context is a handle; without a pool, too. Of the
+/// rule counts what belongs to it. Errors: invalid_argument for null, a group that is not 1 .. 255,
+/// or a rule that is none; unsupported as above. *name is not written then
+FOLIO_C_EXPORT folio_code folio_name_companion_by_sha256(void* names,
+                                                         const folio_companion_content* companion,
+                                                         folio_page_name* name);
 
 #ifdef __cplusplus
 }

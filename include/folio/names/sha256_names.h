@@ -5,6 +5,8 @@
 ///   root = SHA-256("folio root1" | fingerprint | u64 adapter | u32 bytes of salt | salt)
 ///   page = SHA-256("folio page1" | u32 bytes of header | header | parent | u32 tokens | tokens |
 ///                  u32 spans | spans)
+///   companion = SHA-256("folio pair1" | leading page | u8 group | u8 rule |
+///                       u32 window, chunk or checkpoint | u32 sinks)
 ///
 /// Integers are little endian on every machine, tokens have 4 bytes, a span is its offset (4,
 /// two's complement), its length (4) and its hash. `parent` of a sequence's first page is the root.
@@ -60,6 +62,12 @@ class FOLIO_EXPORT Sha256Names {
   /// out of order, overlapping, without a token in the page, or more than the tokens
   [[nodiscard]] Result<PageName> page(const PageName& parent, std::span<const TokenId> tokens,
                                       std::span<const ContentSpan> spans = {}) noexcept;
+
+  /// The name of the page that group `group`, 1 .. 255, has of a leading page's tokens; of
+  /// `options` the rule counts and what belongs to it. Errors: invalid_argument for another group,
+  /// or a rule that GroupRule has not
+  [[nodiscard]] Result<PageName> companion(const PageName& leading, uint32_t group,
+                                           const GroupOptions& options) noexcept;
 
   /// For PoolOptions::name: valid while this object, or the one that it is moved to, lives. All
   /// pools that have it count as users of the one object. None for a moved-from object.

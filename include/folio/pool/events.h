@@ -8,9 +8,10 @@
 /// So the contents that can be found are, at any time, those of the stored events less those of
 /// the removed ones: whoever replays all events has the index.
 ///
-/// Of a hybrid model's groups only the leading one has contents: an event tells of a leading page,
-/// whatever the other groups still have of its tokens. No event tells when they lose theirs, so the
-/// contents are an upper bound of what a prompt finds.
+/// Of a hybrid model's groups the leading one has the contents. Events with another `group` tell
+/// that a page of a content has got, or lost, its *companion*: the page that the group has of the
+/// same tokens, or the state behind them. Where several pages have the content each may have one:
+/// whoever follows counts, and the group has the content while any is left.
 ///
 /// Events are numbered 1, 2, 3, ... They are handed to `PoolOptions::on_event` as they happen,
 /// kept in a ring of the last `PoolOptions::event_capacity`, or both; with neither there are none.
@@ -38,19 +39,21 @@ struct PoolEvent {
   uint64_t content = 0;  ///< 0 when cleared
   /// stored, removed: the content of the page before. Of a sequence's first page, a number that
   /// stands for its salt and adapter; of a page in which items begin, one that stands for the page
-  /// before and them: no content's
+  /// before and them: no content's. 0 of companions
   uint64_t parent = 0;
-  uint64_t adapter = 0;       ///< stored: of the sequence
-  PageName name = {};         ///< where `has_name`
-  PageName parent_name = {};  ///< where `has_parent_name`
-  int32_t position = -1;      ///< stored: of the page in its sequence; else, and in snapshots, -1
-  int32_t num_tokens = 0;     ///< stored, removed: page_size
-  uint32_t group = 0;         ///< of the pool's groups of pages: the leading one, 0
+  uint64_t adapter = 0;  ///< stored: of the sequence; 0 of companions
+  PageName name = {};    ///< where `has_name`; of companions NameFunction::companion's
+  /// where `has_parent_name`; of companions the name of their leading page
+  PageName parent_name = {};
+  /// stored: of the page in its sequence; else, in snapshots and of companions, -1
+  int32_t position = -1;
+  int32_t num_tokens = 0;  ///< stored, removed: page_size
+  uint32_t group = 0;      ///< of PoolOptions::groups; 0: the leading one
   PoolEventKind kind = PoolEventKind::stored;
   /// The pool has a name function, which gave this content a name. Names say the same in every
   /// pool; a pool may have stored one name twice (see docs/pool_events.md).
   bool has_name = false;
-  bool has_parent_name = false;  ///< stored, not in snapshots, position > 0
+  bool has_parent_name = false;  ///< stored, not in snapshots, position > 0; companions: always
   bool in_snapshot = false;      ///< one of `PagePool::snapshot`: `number` is of the last event
   bool operator==(const PoolEvent&) const = default;
 };

@@ -38,6 +38,21 @@ struct GroupOptions {
   int32_t checkpoint = 0;
 };
 
+/// The first of the `tokens` tokens so far that a query behind them needs of the group (for
+/// `state`: the last, whose state it is), those of `sinks` apart. 0 for 0 tokens or fewer.
+/// Expects options that a pool takes.
+[[nodiscard]] constexpr int64_t first_needed_token(const GroupOptions& group,
+                                                   int64_t tokens) noexcept {
+  int64_t first = 0;
+  switch (group.rule) {
+    case GroupRule::full: break;
+    case GroupRule::window: first = tokens - group.window + 1; break;
+    case GroupRule::chunked: first = tokens / group.chunk * group.chunk; break;
+    case GroupRule::state: first = tokens - 1; break;
+  }
+  return first > 0 ? first : 0;
+}
+
 /// A group as the pool has laid it out, and its pages now; used + cached + free = num_pages, and
 /// free ones may lie in slabs that others have.
 struct GroupFigures {

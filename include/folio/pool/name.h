@@ -4,7 +4,8 @@
 ///
 /// A pool compares tokens and needs no names. It computes them when `PagePool::name` asks, by the
 /// function that `PoolOptions::name` gives it: SHA-256 (folio/names/sha256_names.h) or an engine's
-/// own block hashes.
+/// own block hashes. Of a hybrid model, pages of the other groups have names, too, that follow from
+/// the leading page's.
 #pragma once
 
 #include <array>
@@ -14,6 +15,7 @@
 #include <string_view>
 
 #include "folio/core/status.h"
+#include "folio/pool/groups.h"
 
 namespace folio::inline v1::pool {
 
@@ -48,12 +50,24 @@ struct PageContent {
   uint64_t adapter = 0;
 };
 
+/// What the name of a companion stands for: of the page that another group has of a leading page's
+/// tokens, or of the state after the last of them.
+struct CompanionContent {
+  PageName leading;
+  uint32_t group = 0;         ///< its number in PoolOptions::groups, >= 1
+  GroupOptions options = {};  ///< of the group; names do not depend on `page_bytes`
+};
+
 /// Gives pages their names: `*name` for `page`, or an error. Equal contents get equal names. Called
 /// by the thread that asks the pool, for one page at a time. Calls of the pool from there that are
 /// not const are refused as busy; it must not move or destroy the pool.
 struct NameFunction {
   Status (*function)(void* context, const PageContent& page, PageName* name) noexcept = nullptr;
   void* context = nullptr;
+  /// The same for companions, of a pool with groups; null: they have no names, and
+  /// nothing beyond memory knows them.
+  Status (*companion)(void* context, const CompanionContent& page,
+                      PageName* name) noexcept = nullptr;
   bool operator==(const NameFunction&) const = default;
 };
 

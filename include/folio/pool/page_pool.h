@@ -73,6 +73,39 @@ enum class IoAccess : uint8_t {
   fills = 1,
 };
 
+/// Groups by number: bit 0 is the leading group's.
+using GroupBits = uint8_t;
+
+/// Leading page `position` of a prompt, or its companion in another group.
+struct PromptPage {
+  int32_t position = 0;
+  uint32_t group = 0;
+};
+
+/// What the groups have of a leading page's tokens.
+struct PageParts {
+  GroupBits present = 0;  ///< the page; a state: after the last of them
+  GroupBits held = 0;     ///< of these, those in the sequence's rows
+  GroupBits likely = 0;   ///< of these, what a likely hit of the sequence needs (docs/hybrid.md)
+};
+
+/// Is asked when a cached page is about to be taken for new content: a pin, of `begin_io` or
+/// `begin_companion_io`, of a page of the same group that nothing else holds and that has nothing
+/// in it. That page is taken instead, and from then on the pin holds the evicted one, which is
+/// found no more and keeps its bytes until `end_io`. Any other pin, or none: the page goes. `name`
+/// is that of the page, or of the leading page whose companion it is; not asked for pages without
+/// one, that a window has left, or whose content another page has, too. Called within a call of the
+/// pool, as NameFunction.
+struct EvictionFunction {
+  IoPin (*function)(void* context, uint32_t group, uint32_t page,
+                    const PageName& name) noexcept = nullptr;
+  void* context = nullptr;
+  /// Is told, instead, of a page that goes with its whole slab to another group: no other page can
+  /// take its place. Its bytes are there until this returns.
+  void (*leaving)(void* context, uint32_t group, uint32_t page,
+                  const PageName& name) noexcept = nullptr;
+};
+
 /// Which cached page is evicted first.
 enum class Eviction : uint8_t {
   lru = 0,  ///< the one that was released first
@@ -335,9 +368,9 @@ class FOLIO_EXPORT PagePool {
   /// again is not written in place. What the sequence writes behind its length is not held back;
   /// with IoAccess::fills, `commit` is. Each pin counts; a page may have several, one of which
   /// fills. Errors: invalid_argument for an entry without a page, for a page that waits for a copy,
-  /// or for a group that the pool has not; to fill, for a full page, a group other than 0, or
-  /// another number than IoAccess has; busy with PoolOptions::max_io_pins, or a page that is
-  /// being filled
+  /// or for a group that the pool has not; to fill, for a full page, one of a load that memory has,
+  /// a group other than 0, or another number than IoAccess has; busy with
+  /// PoolOptions::max_io_pins, or a page that is being filled
   [[nodiscard]] Result<IoPin> begin_io(SequenceId id, int32_t entry, uint32_t group = 0,
                                        IoAccess access = IoAccess::reads) noexcept;
   /// The transfer is over, or has been given up and touches the page no more. Errors:
@@ -345,13 +378,81 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Status end_io(IoPin pin) noexcept;
   /// Errors: as end_io
   [[nodiscard]] Result<uint32_t> page_of(IoPin pin) const noexcept;
+  /// `function` is asked from now on; none: nobody is. Errors: busy where another one is asked
+  [[nodiscard]] Status watch_evictions(const EvictionFunction& function) noexcept;
+
+  /// Page `position` of the sequence, which is full, and its companions, in rows or cached. Errors:
+  /// invalid_argument unless 0 <= position < length / page_size
+  [[nodiscard]] Result<PageParts> parts(SequenceId id, int32_t position) const noexcept;
+  /// As `begin_io`, to read the companion of the sequence's page `position`, be it in a row or
+  /// cached. Errors: invalid_argument for a position as `parts`, for group 0 or one that the pool
+  /// has not, or without a companion there; busy with max_io_pins
+  [[nodiscard]] Result<IoPin> begin_companion_io(SequenceId id, int32_t position,
+                                                 uint32_t group) noexcept;
+
+  /// As `begin_io`, to read what memory has of a prompt that the sequence's tokens begin, in rows
+  /// or cached, also where no hit ends: pins[i] is that of pages[i], or none, `IoPin{}`, where
+  /// memory has not the page, or a leading page before it, or with max_io_pins. Returns how many
+  /// there are. Errors: invalid_argument for a sequence or null memory as find_parts, for another
+  /// number of pins than of pages, or for a page that does not end before the prompt does or a
+  /// group that the pool has not
+  [[nodiscard]] Result<int32_t> begin_prompt_io(SequenceId id, std::span<const TokenId> prompt,
+                                                std::span<const PromptPage> pages,
+                                                std::span<IoPin> pins) noexcept;
+
+  // A load: pages that lie elsewhere come into a row that has the room of a hit. Between begin_load
+  // and commit_load the sequence has its old length; of each group its row has what a hit of
+  // `length` tokens needs, and no more; `commit` is busy; `trim`, `preempt` and `release` give the
+  // room up, the first two where the groups still have, in rows or cached, what the old length
+  // needs (fork the sequence first to be sure). `reserve` gives room behind.
+
+  /// What memory has behind the sequence's tokens: parts[i] of leading page length / page_size + i
+  /// of the prompt, bit 0 its leading page, the others its companions; 0 from the first page on
+  /// that the leading group lacks. Returns how many it has. Errors: invalid_argument for a sequence
+  /// that has room, or part of a page, for more parts than whole pages that end before the prompt
+  /// does, or null memory of some size
+  [[nodiscard]] Result<int32_t> find_parts(SequenceId id, std::span<const TokenId> prompt,
+                                           std::span<GroupBits> parts) noexcept;
+  /// Others are likely to go on in another way behind the first `tokens` tokens of the sequence: of
+  /// its windows, chunks and states, what a hit of so many needs will be ordinary, and `likely` in
+  /// `parts`. `admit` and `resume` expect one where leading pages in memory end to match; this is
+  /// for those that lie elsewhere. Changes nothing where a longer one is expected. Errors:
+  /// invalid_argument for a number of tokens below 0
+  [[nodiscard]] Status expect_branch(SequenceId id, int32_t tokens) noexcept;
+  /// Room for the prompt's first `length` tokens, as a hit of that length has it: pages that memory
+  /// has are held, all others are new. fill[i] becomes the groups whose page is new at leading page
+  /// length(id) / page_size + i (a state's page stands at the last of these): they are to be
+  /// filled. Errors, nothing changed: invalid_argument for a sequence that has room, part of a page
+  /// or a load, unless length is a multiple of page_size, more than the sequence's and less than
+  /// the prompt's, or for another number of `fill` than pages; out_of_pages
+  [[nodiscard]] Status begin_load(SequenceId id, std::span<const TokenId> prompt, int32_t length,
+                                  std::span<GroupBits> fill) noexcept;
+  /// As begin_load, of the whole prompt, for whom no token is left to compute: the load may end
+  /// within a page, and `fill` has an element for that, too; a state is that after the last token.
+  /// Errors: as begin_load, but for the length: invalid_argument unless the prompt has more tokens
+  /// than the sequence, and no more than a sequence may have
+  [[nodiscard]] Status begin_whole_load(SequenceId id, std::span<const TokenId> prompt,
+                                        std::span<GroupBits> fill) noexcept;
+  /// A shorter load: `fill`, from the old length on, becomes what is to be filled beside what was
+  /// new before and is still needed. Gives up room that was reserved behind. Errors, nothing
+  /// changed: invalid_argument without a load, unless length is a multiple of page_size, more than
+  /// the sequence's and less than the load's, or for another number of `fill` than pages, or where
+  /// a group has given up what it had before; out_of_pages
+  [[nodiscard]] Status shorten_load(SequenceId id, int32_t length,
+                                    std::span<GroupBits> fill) noexcept;
+  /// All that was new is filled, and no transfer fills it any more: `tokens`, those of the load,
+  /// become the sequence's, as by `commit`. Errors: invalid_argument without a load, for another
+  /// number of tokens, or another `merge` than there are; busy while a page is being filled
+  [[nodiscard]] Status commit_load(SequenceId id, std::span<const TokenId> tokens,
+                                   Merge merge = Merge::refused) noexcept;
 
   /// The name of the sequence's page `position`, which is full: of its tokens and all before them,
   /// of salt and adapter. Computed once for a content, as long as some page has it; calls the
-  /// function for the pages before that have no name yet, first to last. Errors: invalid_argument
-  /// unless 0 <= position < length / page_size, or without a function; the function's own, and the
-  /// page stays without a name
-  [[nodiscard]] Result<PageName> name(SequenceId id, int32_t position) noexcept;
+  /// function for the pages before that have no name yet, first to last. With `group` other than 0
+  /// that of the page's companion there, whether there is one or not. Errors: invalid_argument
+  /// unless 0 <= position < length / page_size, for a group that the pool has not, or without a
+  /// function; the function's own, and the page stays without a name
+  [[nodiscard]] Result<PageName> name(SequenceId id, int32_t position, uint32_t group = 0) noexcept;
   /// The names that pages position, position + 1, ... of the sequence will have once `tokens` are
   /// committed in them: by what the sequence has before them, its salt, its adapter and its items,
   /// as they are now. names[i] becomes that of page position + i; names[0 .. known - 1] are those
@@ -362,17 +463,26 @@ class FOLIO_EXPORT PagePool {
   [[nodiscard]] Status names_of(SequenceId id, int32_t position, std::span<const TokenId> tokens,
                                 std::span<PageName> names, size_t known = 0) noexcept;
 
+  /// names[i] becomes that of the companion that the page of leading[i] has in `group`. Errors:
+  /// invalid_argument for a group other than 1 .. num_groups() - 1, another number of names than
+  /// of leading pages, null memory of some size, or without NameFunction::companion; the
+  /// function's own
+  [[nodiscard]] Status companion_names(uint32_t group, std::span<const PageName> leading,
+                                       std::span<PageName> names) noexcept;
+
   /// Copies events `next`, `next` + 1, ... from the ring, as many as there are and `events` holds;
   /// 0 is taken for 1. Errors: invalid_argument without event_capacity
   [[nodiscard]] Result<EventRead> read_events(uint64_t next,
                                               std::span<PoolEvent> events) const noexcept;
-  /// Calls `visit` with a stored event for each content that can be found now, parents not always
-  /// first, and returns the number of the last event before: whoever goes on from there has the
-  /// index. O(num_pages). Errors: invalid_argument without a function, or events
+  /// Calls `visit` with a stored event for each content that can be found, parents not always
+  /// first, then for each companion, and returns the number of the last event before: whoever goes
+  /// on there has the index. O(pages). Errors: invalid_argument without a function, or events
   [[nodiscard]] Result<uint64_t> snapshot(const EventFunction& visit) const noexcept;
 
   /// Tokens whose K/V are in the cache.
   [[nodiscard]] Result<int32_t> length(SequenceId id) const noexcept;
+  /// Of its load, from begin_load to its end; 0 without one.
+  [[nodiscard]] Result<int32_t> load_length(SequenceId id) const noexcept;
   /// First entry of the sequence's row in `table(group).entries`; the same for the sequence's life.
   [[nodiscard]] Result<int64_t> row_start(SequenceId id, uint32_t group = 0) const noexcept;
   /// rows[i] becomes the row_start of ids[i]: a Batch's table.row_starts. Errors: invalid_argument
@@ -387,6 +497,9 @@ class FOLIO_EXPORT PagePool {
 
   /// Sizes and pages of a group. Errors: invalid_argument for one that the pool has not
   [[nodiscard]] Result<GroupFigures> group(uint32_t group) const noexcept;
+  /// As PoolOptions::groups has it; of a pool without groups, a full one of 0 bytes. Errors: as
+  /// `group`
+  [[nodiscard]] Result<GroupOptions> group_options(uint32_t group) const noexcept;
   [[nodiscard]] uint32_t num_groups() const noexcept;  ///< 1 without PoolOptions::groups
 
   [[nodiscard]] uint32_t num_pages() const noexcept;  ///< leading ones

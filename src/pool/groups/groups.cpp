@@ -65,20 +65,14 @@ void Groups::start(const PoolOptions& options, const PageRecord* records) noexce
   slabs.start();
   std::fill_n(companions_, int64_t{options.num_pages} * behind_, no_page);
   std::uninitialized_default_construct_n(likely_, options.max_sequences);
-  for (Group& group : companions()) group.start(options, {&slabs, records, companions_, behind_});
+  for (Group& group : companions())
+    group.start(options, {&slabs, records, companions_, behind_, &watcher});
 }
 
 // ---- Rows
 
 uint32_t Group::first_needed(int64_t tokens) const noexcept {
-  int64_t first = 0;
-  switch (options.rule) {
-    case GroupRule::full: return 0;
-    case GroupRule::window: first = tokens - options.window + 1; break;
-    case GroupRule::chunked: first = tokens / options.chunk * options.chunk; break;
-    case GroupRule::state: first = tokens - 1; break;
-  }
-  return static_cast<uint32_t>(std::max<int64_t>(first, 0) / page_size);
+  return static_cast<uint32_t>(first_needed_token(options, tokens) / page_size);
 }
 
 GroupRow Group::row_for(int64_t tokens) const noexcept {
@@ -107,15 +101,18 @@ void Group::attach(uint32_t leading, uint32_t page) noexcept {
   if (const uint32_t old = place(leading); old != no_page) detach(old);
   place(leading) = page;
   p.leading = leading;
+  tell(PoolEventKind::stored, leading);
 }
 
 void Group::detach(uint32_t page) noexcept {
   GroupPage& p = records[page];
-  place(p.leading) = no_page;
-  p.leading = no_page;
-  if (!is_cached(p.list)) return;
-  lists.unlink(page);
-  settle(page);
+  const uint32_t leading = std::exchange(p.leading, no_page);
+  place(leading) = no_page;
+  if (is_cached(p.list)) {
+    lists.unlink(page);
+    settle(page);
+  }
+  tell(PoolEventKind::removed, leading);
 }
 
 void Group::hand_over(uint32_t leading, uint32_t heir) noexcept {

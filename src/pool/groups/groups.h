@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "folio/cache/page_table.h"
+#include "folio/pool/events.h"
 #include "folio/pool/groups.h"
 #include "folio/pool/page_pool.h"
 #include "pool/groups/slabs.h"
@@ -50,6 +51,14 @@ struct LikelyHits {
 /// way, or is found in blocks.
 inline constexpr int32_t prompt_slack_tokens = 512;
 
+/// Is told when a leading page gets a companion or loses it; not of one that changes over to
+/// another page of the same content.
+struct CompanionWatcher {
+  void (*function)(void* context, PoolEventKind kind, uint32_t group,
+                   uint32_t leading) noexcept = nullptr;
+  void* context = nullptr;
+};
+
 /// The table of a group: a row for each sequence.
 struct GroupTable {
   uint32_t* table = nullptr;
@@ -71,6 +80,7 @@ struct Group : GroupTable, PageLife<Group, GroupPage> {
     const PageRecord* leading = nullptr;
     uint32_t* companions = nullptr;  ///< [leading pages, stride]
     uint32_t stride = 0;
+    const CompanionWatcher* watcher = nullptr;
   };
 
   // Memory.
@@ -143,6 +153,10 @@ struct Group : GroupTable, PageLife<Group, GroupPage> {
   /// Whether a hit behind any of the tokens `from` .. `to` needs entry `p` of the row.
   [[nodiscard]] bool serves(uint32_t p, int64_t from, int64_t to) const noexcept;
   [[nodiscard]] PageList cached_list(const GroupPage& page) const noexcept;
+  void tell(PoolEventKind kind, uint32_t leading) const noexcept {
+    if (shared.watcher->function != nullptr) [[unlikely]]
+      shared.watcher->function(shared.watcher->context, kind, number, leading);
+  }
   ListHead* level_heads_ = nullptr;  ///< [num_levels - 1], with max_retention_ms
 };
 
@@ -188,6 +202,13 @@ class Groups {
   void expect(uint32_t sequence, const LikelyHits& hits) noexcept {
     if (likely_ != nullptr) likely_[sequence] = hits;
   }
+  void expect_found(uint32_t sequence, int32_t tokens) noexcept {
+    if (likely_ != nullptr) likely_[sequence].found = tokens;
+  }
+  void expect_branch(uint32_t sequence, int32_t tokens) noexcept {
+    if (likely_ != nullptr)
+      likely_[sequence].diverged = std::max(likely_[sequence].diverged, tokens);
+  }
   void expect_as(uint32_t from, uint32_t to) noexcept {
     if (likely_ != nullptr) likely_[to] = likely_[from];
   }
@@ -204,6 +225,7 @@ class Groups {
     for (uint32_t g = 0; g < count(); ++g) needs[g] = pages[g];
   }
 
+  CompanionWatcher watcher;  ///< function null: nobody
   Slabs slabs;
   /// pages that the call under way will still take
   uint32_t needs[max_groups] = {};

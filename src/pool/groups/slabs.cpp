@@ -6,6 +6,7 @@
 #include <iterator>
 #include <memory>
 #include <numeric>
+#include <utility>
 
 namespace folio::inline v1::pool {
 namespace {
@@ -123,14 +124,28 @@ void Slabs::change(uint32_t group, uint32_t page, PageUse use) noexcept {
   move(number, place_of(slab));
 }
 
-uint64_t Slabs::slabs_needed(const uint32_t (&needs)[max_groups]) const noexcept {
+uint64_t Slabs::slabs_needed(const uint32_t (&needs)[max_groups],
+                             const Revived& revived) const noexcept {
   uint64_t slabs = 0;
   for (uint32_t g = 0; g < groups_; ++g) {
-    const uint32_t per = layout_.pages_per_slab[g];
-    if (per == 0 || needs[g] <= bound_[g]) continue;
-    slabs += (uint64_t{needs[g]} - bound_[g] + per - 1) / per;
+    const uint64_t per = layout_.pages_per_slab[g];
+    slabs += revived.slabs[g];
+    const uint64_t bound = bound_[g] + per * revived.slabs[g] - revived.pages[g];
+    if (per == 0 || needs[g] <= bound) continue;
+    slabs += (needs[g] - bound + per - 1) / per;
   }
   return slabs;
+}
+
+void Slabs::revive(uint32_t group, uint32_t page, Revived& revived) noexcept {
+  Slab& slab = slabs_[page / layout_.pages_per_slab[group]];
+  ++revived.pages[group];
+  if (slab.used != 0 || std::exchange(slab.is_counted, true)) return;
+  ++revived.slabs[group];
+}
+
+bool Slabs::can_give(const uint32_t (&needs)[max_groups], const Revived& revived) const noexcept {
+  return slabs_needed(needs, revived) <= spare();
 }
 
 const char* Slabs::fault() const noexcept {

@@ -48,6 +48,12 @@ struct SlabLayout {
 /// sizes are rounded up to a power of two, the least with which it is not. One page may be longer.
 [[nodiscard]] SlabLayout lay_out_slabs(std::span<const int64_t> page_bytes, int64_t arena_bytes);
 
+/// Pages that nobody uses and that are to be held as they are, and the slabs that they bind.
+struct Revived {
+  uint32_t pages[max_groups] = {};
+  uint32_t slabs[max_groups] = {};
+};
+
 class Slabs {
  public:
   void carve(Carver& carver, const SlabLayout& layout, uint32_t groups) noexcept;
@@ -78,6 +84,14 @@ class Slabs {
                               uint64_t slabs = 0) const noexcept {
     return slabs_needed(needs) + slabs <= spare();
   }
+  /// Adds a page, each once; `forget_revived` of each ends the count.
+  void revive(uint32_t group, uint32_t page, Revived& revived) noexcept;
+  void forget_revived(uint32_t group, uint32_t page) noexcept {
+    slabs_[page / layout_.pages_per_slab[group]].is_counted = false;
+  }
+  /// Whether each group can have that many pages more, all together, once these are held.
+  [[nodiscard]] bool can_give(const uint32_t (&needs)[max_groups],
+                              const Revived& revived) const noexcept;
   /// Whether `group` may take a page of any slab, so that the rest of `needs` (this page among
   /// them) is still possible; if not, only one of a bound slab.
   [[nodiscard]] bool may_choose(uint32_t group,
@@ -123,6 +137,7 @@ class Slabs {
     uint32_t used = 0, cached = 0, kept = 0;
     uint32_t since = 0;  ///< when its last used page was given up
     Place place = Place::empty;
+    bool is_counted = false;  ///< by `revive`
   };
   struct Page {
     uint32_t since = 0;  ///< when it was given up
@@ -138,7 +153,8 @@ class Slabs {
   [[nodiscard]] List* list_of(const Slab& slab) noexcept;
   void move(uint32_t slab, Place to) noexcept;
   void change(uint32_t group, uint32_t page, PageUse use) noexcept;
-  [[nodiscard]] uint64_t slabs_needed(const uint32_t (&needs)[max_groups]) const noexcept;
+  [[nodiscard]] uint64_t slabs_needed(const uint32_t (&needs)[max_groups],
+                                      const Revived& revived = {}) const noexcept;
 
   SlabLayout layout_;
   uint32_t groups_ = 0;

@@ -8,7 +8,22 @@ namespace folio::inline v1::pool {
 
 namespace {
 
-PoolEvent whole(const EventLog::Brief& brief, const EventLog::Names* names, uint64_t number) {
+EventLog::Brief unpacked(const EventLog::Packed& packed) {
+  const auto above = static_cast<uint32_t>(packed.kinds >> 32);
+  return {.content = packed.content,
+          .parent = packed.parent,
+          .adapter = packed.adapter,
+          .position = static_cast<int32_t>(static_cast<uint32_t>(packed.page)),
+          .num_tokens = static_cast<int32_t>(packed.page >> 32),
+          .group = static_cast<uint32_t>(packed.kinds),
+          .kind = static_cast<PoolEventKind>(above >> 2),
+          .has_name = (above & 1) != 0,
+          .has_parent_name = (above & 2) != 0};
+}
+
+}  // namespace
+
+PoolEvent EventLog::whole(const Brief& brief, const Names* names, uint64_t number) noexcept {
   PoolEvent event{.number = number,
                   .content = brief.content,
                   .parent = brief.parent,
@@ -24,21 +39,6 @@ PoolEvent whole(const EventLog::Brief& brief, const EventLog::Names* names, uint
   event.parent_name = names->parent;
   return event;
 }
-
-EventLog::Brief unpacked(const EventLog::Packed& packed) {
-  const auto above = static_cast<uint32_t>(packed.kinds >> 32);
-  return {.content = packed.content,
-          .parent = packed.parent,
-          .adapter = packed.adapter,
-          .position = static_cast<int32_t>(static_cast<uint32_t>(packed.page)),
-          .num_tokens = static_cast<int32_t>(packed.page >> 32),
-          .group = static_cast<uint32_t>(packed.kinds),
-          .kind = static_cast<PoolEventKind>(above >> 2),
-          .has_name = (above & 1) != 0,
-          .has_parent_name = (above & 2) != 0};
-}
-
-}  // namespace
 
 void EventLog::attach(const EventFunction& function, const Memory& memory, uint32_t capacity,
                       bool* calls_out) noexcept {

@@ -64,6 +64,9 @@ class EventLog {
   /// Everything that was stored is gone, and nothing told so page by page.
   void cleared() noexcept { add({.kind = PoolEventKind::cleared}, nullptr, {}); }
 
+  /// `names`: null where it has none.
+  [[nodiscard]] static PoolEvent whole(const Brief& event, const Names* names,
+                                       uint64_t number) noexcept;
   /// Number of the last event. The scheduler's thread.
   [[nodiscard]] uint64_t last() const noexcept { return last_; }
   /// Any thread; needs a ring.

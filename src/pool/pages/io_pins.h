@@ -50,6 +50,10 @@ class IoPins {
     const Place& place = places_[pin.index];
     return place.page != no_entry && place.generation == pin.generation ? &place : nullptr;
   }
+  /// Of a transfer that reads: it has `page` from now on. Returns the one that it had.
+  [[nodiscard]] uint32_t move(IoPin pin, uint32_t page) noexcept {
+    return std::exchange(places_[pin.index].page, page);
+  }
   void remove(IoPin pin) noexcept {
     filling_ -= places_[pin.index].fills ? 1 : 0;
     places_[pin.index].page = no_entry;
