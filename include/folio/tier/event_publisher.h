@@ -81,6 +81,7 @@ struct EventPublisherFigures {
 class FOLIO_EXPORT EventPublisher {
  public:
   static constexpr int max_places = 8;
+  static constexpr int max_adapters = 1 << 16;  ///< that have a name
 
   /// Errors: invalid_argument for options out of range and endpoints that are none; busy for one
   /// that is taken; io; out_of_memory; unsupported in a build without ZeroMQ or nlohmann-json
@@ -97,17 +98,32 @@ class FOLIO_EXPORT EventPublisher {
 
   /// For PoolOptions::on_event of one pool, which needs names. Valid while the publisher lives, or
   /// the one that it is moved to. Errors: invalid_argument for a medium that is not 1 .. 64
-  /// printable characters of ASCII, or another place's, and where there are max_places;
-  /// out_of_memory
-  [[nodiscard]] Result<EventFunction> add_pool(std::string_view medium = medium_gpu) noexcept;
+  /// printable characters of ASCII, or another place's, and where there are max_places; for groups
+  /// that no pool has; out_of_memory.
+  /// `groups`: of a pool with several its PoolOptions::groups, copied: what events say of them. A
+  /// group that is not among them is told as of a kind that is not known.
+  [[nodiscard]] Result<EventFunction> add_pool(std::string_view medium = medium_gpu,
+                                               std::span<const GroupOptions> groups = {}) noexcept;
   /// For TierOptions::on_change of one tier; otherwise as add_pool.
   [[nodiscard]] Result<TierObserver> add_tier(std::string_view medium) noexcept;
 
-  /// Tells anew what a pool has, for events of it were dropped: by the pool's thread, between two
+  /// Tells anew what a pool has, since events of it were dropped: by the pool's thread, between two
   /// of its calls. O(pages). Errors: invalid_argument for a medium that is no pool's of this
   /// publisher; out_of_memory
   [[nodiscard]] Status tell_again(const PagePool& pool,
                                   std::string_view medium = medium_gpu) noexcept;
+
+  /// What a tier has, likewise; of Tier::visit_names. Events tell of what the tier has more or less
+  /// than was told. Any thread, whatever the tier does meanwhile. Errors: invalid_argument for a
+  /// medium that is no tier's of this publisher; unsupported for a tier that does not know its
+  /// names; out_of_memory
+  [[nodiscard]] Status tell_again(Tier& tier, std::string_view medium) noexcept;
+
+  /// From now on `lora_name` of events whose pages are of this adapter (SequenceOptions::adapter);
+  /// an empty text: none. Copied. Routers ask for an adapter's pages by that name. Errors:
+  /// invalid_argument for adapter 0, a name that is not at most 256 printable characters of ASCII,
+  /// or the one beyond max_adapters; out_of_memory
+  [[nodiscard]] Status name_adapter(uint64_t adapter, std::string_view lora_name) noexcept;
 
   /// The thread looks now: for the end of a step.
   void flush() noexcept;

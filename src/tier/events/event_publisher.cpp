@@ -29,6 +29,7 @@ using tier::Speaker;
 namespace {
 
 constexpr auto creating = "EventPublisher::create";
+constexpr auto telling_again = "EventPublisher::tell_again";
 constexpr int linger_ms = 500;
 /// Answers beyond these wait for nobody: the receiver's request ends there.
 constexpr int32_t waiting_answers = 4096;
@@ -58,6 +59,20 @@ Status check(const EventPublisherOptions& o) {
   return tier::check_ranges(creating, ranges);
 }
 
+/// What events say of groups.
+Status check_groups(const char* call, std::span<const GroupOptions> groups) {
+  if (Status s = check_memory(call, "groups", groups.data(), groups.size()); !s.is_ok()) return s;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i].rule > (i == 0 ? GroupRule::full : GroupRule::state))
+      return fail(Errc::invalid_argument, "{}: groups[{}].rule is {}, expected {}", call, i,
+                  static_cast<int>(groups[i].rule), i == 0 ? "full (0)" : "0 .. 3");
+    if (groups[i].rule == GroupRule::window && groups[i].window < 1)
+      return fail(Errc::invalid_argument, "{}: groups[{}].window is {}, expected 1 or more", call,
+                  i, groups[i].window);
+  }
+  return {};
+}
+
 bool binds(const EventPublisherOptions& o) {
   if (o.attach != SocketAttach::automatic) return o.attach == SocketAttach::bind;
   return o.endpoint.find('*') != std::string_view::npos ||
@@ -79,10 +94,13 @@ struct EventPublisher::State {
     static_cast<void>(!write(wake.file, &one, sizeof one));
   }
   [[nodiscard]] Status open(const EventPublisherOptions& options, tier::PublisherSockets& sockets);
-  [[nodiscard]] Result<Speaker*> add(const char* call, std::string_view medium, bool is_pool);
+  [[nodiscard]] Result<Speaker*> add(const char* call, EventPlace place);
+  /// To tell again of one that was added.
+  [[nodiscard]] Result<const Speaker*> speaker_of(std::string_view medium, bool is_pool);
 
   tier::ZmqContext context;
   NoteQueue queue;
+  tier::AdapterNames adapters{max_adapters};
   Ledger::Places places;
   std::array<Speaker, max_places> speakers;
   size_t num_places = 0;
@@ -133,8 +151,8 @@ Result<EventPublisher> EventPublisher::create(const EventPublisherOptions& optio
       return fail(Errc::io, "{}: no eventfd to be had: {}", creating, std::strerror(errno));
     tier::PublisherSockets sockets;
     if (Status s = state->open(options, sockets); !s.is_ok()) return s;
-    state->work = std::make_unique<tier::PublisherThread>(options, std::move(sockets),
-                                                          state->places, state->queue);
+    state->work = std::make_unique<tier::PublisherThread>(
+        options, std::move(sockets), state->places, state->adapters, state->queue);
     state->thread = std::thread([s = state.get()] { s->work->run(s->wake.file, s->closing); });
     return EventPublisher(state.release());
   } catch (const std::bad_alloc&) {
@@ -149,9 +167,8 @@ EventPublisher::~EventPublisher() { delete state_; }
 
 // ---- Places
 
-Result<Speaker*> EventPublisher::State::add(const char* call, std::string_view medium,
-                                            bool is_pool) {
-  if (Status s = tier::check_label(call, "medium", medium); !s.is_ok()) return s;
+Result<Speaker*> EventPublisher::State::add(const char* call, EventPlace place) {
+  const std::string& medium = place.medium;
   const std::lock_guard lock(adding);
   for (size_t i = 0; i < num_places; ++i)
     if (places[i].medium == medium)
@@ -162,17 +179,31 @@ Result<Speaker*> EventPublisher::State::add(const char* call, std::string_view m
                 "{}: {} is beyond the {} places that a publisher has, expected "
                 "another publisher",
                 call, medium, max_places);
-  places[num_places] = {std::string(medium), is_pool};
+  places[num_places] = std::move(place);
   Speaker& speaker = speakers[num_places];
   speaker = {&queue, &unnamed_events, static_cast<uint8_t>(num_places)};
   ++num_places;
   return &speaker;
 }
 
-Result<EventFunction> EventPublisher::add_pool(std::string_view medium) noexcept {
-  if (state_ == nullptr) return tier::moved_from("EventPublisher::add_pool");
+Result<const Speaker*> EventPublisher::State::speaker_of(std::string_view medium, bool is_pool) {
+  if (Status s = tier::check_label(telling_again, "medium", medium); !s.is_ok()) return s;
+  const std::lock_guard lock(adding);
+  for (size_t i = 0; i < num_places; ++i)
+    if (places[i].is_pool == is_pool && places[i].medium == medium) return &speakers[i];
+  return fail(Errc::invalid_argument, "{}: medium is {}, expected one of {}", telling_again, medium,
+              is_pool ? "add_pool" : "add_tier");
+}
+
+Result<EventFunction> EventPublisher::add_pool(std::string_view medium,
+                                               std::span<const GroupOptions> groups) noexcept {
+  constexpr auto call = "EventPublisher::add_pool";
+  if (state_ == nullptr) return tier::moved_from(call);
+  if (Status s = check_groups(call, groups); !s.is_ok()) return s;
+  if (Status s = tier::check_label(call, "medium", medium); !s.is_ok()) return s;
   try {
-    const Result<Speaker*> speaker = state_->add("EventPublisher::add_pool", medium, true);
+    const Result<Speaker*> speaker =
+        state_->add(call, {std::string(medium), true, {groups.begin(), groups.end()}});
     if (!speaker) return speaker.error();
     return EventFunction{Speaker::hear, *speaker};
   } catch (const std::bad_alloc&) {
@@ -181,9 +212,11 @@ Result<EventFunction> EventPublisher::add_pool(std::string_view medium) noexcept
 }
 
 Result<TierObserver> EventPublisher::add_tier(std::string_view medium) noexcept {
-  if (state_ == nullptr) return tier::moved_from("EventPublisher::add_tier");
+  constexpr auto call = "EventPublisher::add_tier";
+  if (state_ == nullptr) return tier::moved_from(call);
+  if (Status s = tier::check_label(call, "medium", medium); !s.is_ok()) return s;
   try {
-    const Result<Speaker*> speaker = state_->add("EventPublisher::add_tier", medium, false);
+    const Result<Speaker*> speaker = state_->add(call, {std::string(medium), false});
     if (!speaker) return speaker.error();
     return TierObserver{Speaker::watch, *speaker};
   } catch (const std::bad_alloc&) {
@@ -205,9 +238,9 @@ struct Gathering {
 
   static void visit(void* self, const PoolEvent& event, std::span<const TokenId> tokens) noexcept {
     auto& gathering = *static_cast<Gathering*>(self);
-    if (!event.has_name) return;
+    if (!Speaker::is_named(event)) return;
     try {
-      gathering.names.emplace(event.content, event.name);
+      if (event.group == 0) gathering.names.emplace(event.content, event.name);
       gathering.parents.push_back(event.parent);
       Retelling& retelling = *gathering.retelling;
       retelling.notes.push_back(gathering.speaker.note_of(event));
@@ -220,7 +253,7 @@ struct Gathering {
   void name_parents() {
     for (size_t i = 0; i < parents.size(); ++i) {
       const auto at = names.find(parents[i]);
-      if (at == names.end()) continue;
+      if (at == names.end() || retelling->notes[i].group != 0) continue;
       retelling->notes[i].has_parent = true;
       retelling->notes[i].parent = at->second;
     }
@@ -230,19 +263,10 @@ struct Gathering {
 }  // namespace
 
 Status EventPublisher::tell_again(const PagePool& pool, std::string_view medium) noexcept {
-  if (state_ == nullptr) return tier::moved_from("EventPublisher::tell_again");
-  if (Status s = tier::check_label("EventPublisher::tell_again", "medium", medium); !s.is_ok())
-    return s;
-  const Speaker* speaker = nullptr;
-  {
-    const std::lock_guard lock(state_->adding);
-    for (size_t i = 0; i < state_->num_places; ++i)
-      if (state_->places[i].is_pool && state_->places[i].medium == medium)
-        speaker = &state_->speakers[i];
-  }
-  if (speaker == nullptr)
-    return fail(Errc::invalid_argument,
-                "EventPublisher::tell_again: medium is {}, expected one of add_pool", medium);
+  if (state_ == nullptr) return tier::moved_from(telling_again);
+  const Result<const Speaker*> found = state_->speaker_of(medium, true);
+  if (!found) return found.error();
+  const Speaker* const speaker = *found;
   try {
     Gathering gathering{*speaker};
     if (const Result<uint64_t> last = pool.snapshot({Gathering::visit, &gathering}); !last)
@@ -252,8 +276,63 @@ Status EventPublisher::tell_again(const PagePool& pool, std::string_view medium)
     state_->queue.put(speaker->place, std::move(gathering.retelling));
     return {};
   } catch (const std::bad_alloc&) {
-    return fail(Errc::out_of_memory, "EventPublisher::tell_again: no memory for {} pages",
-                pool.num_pages());
+    return fail(Errc::out_of_memory, "{}: no memory for {} pages", telling_again, pool.num_pages());
+  }
+}
+
+// ---- What a tier has
+
+namespace {
+
+/// Goes into the queue while the tier is locked: no change is noted between.
+struct NamesOfTier {
+  NoteQueue& queue;
+  uint8_t place = 0;
+  bool is_short_of_memory = false;
+
+  static void visit(void* self, std::span<const PageName> names) noexcept {
+    auto& to = *static_cast<NamesOfTier*>(self);
+    try {
+      auto retelling = std::make_unique<Retelling>();
+      retelling->names.assign(names.begin(), names.end());
+      std::ranges::sort(retelling->names);
+      to.queue.put(to.place, std::move(retelling));
+    } catch (const std::bad_alloc&) {
+      to.is_short_of_memory = true;
+    }
+  }
+};
+
+}  // namespace
+
+Status EventPublisher::tell_again(Tier& tier, std::string_view medium) noexcept {
+  if (state_ == nullptr) return tier::moved_from(telling_again);
+  const Result<const Speaker*> speaker = state_->speaker_of(medium, false);
+  if (!speaker) return speaker.error();
+  NamesOfTier names{state_->queue, (*speaker)->place};
+  if (Status s = tier.visit_names({NamesOfTier::visit, &names}); !s.is_ok()) return s;
+  if (!names.is_short_of_memory) return {};
+  return fail(Errc::out_of_memory, "{}: no memory for the names of {}", telling_again, medium);
+}
+
+// ---- Adapters
+
+Status EventPublisher::name_adapter(uint64_t adapter, std::string_view lora_name) noexcept {
+  constexpr auto call = "EventPublisher::name_adapter";
+  if (state_ == nullptr) return tier::moved_from(call);
+  if (adapter == 0) return fail(Errc::invalid_argument, "{}: adapter is 0, which is none", call);
+  const bool is_null = lora_name.data() == nullptr && !lora_name.empty();
+  if (is_null || lora_name.size() > 256 ||
+      !std::ranges::all_of(lora_name, [](char c) { return c >= ' ' && c <= '~'; }))
+    return fail(Errc::invalid_argument,
+                "{}: lora_name has {} bytes, expected at most 256 printable characters of ASCII",
+                call, lora_name.size());
+  try {
+    if (state_->adapters.put(adapter, lora_name)) return {};
+    return fail(Errc::invalid_argument, "{}: {} adapters have a name, expected no more", call,
+                max_adapters);
+  } catch (const std::bad_alloc&) {
+    return fail(Errc::out_of_memory, "{}: no memory", call);
   }
 }
 

@@ -27,7 +27,8 @@ Result<EventPublisher> EventPublisher::create(const EventPublisherOptions&) noex
   return refusal("EventPublisher::create");
 }
 EventPublisher::~EventPublisher() { delete state_; }
-Result<EventFunction> EventPublisher::add_pool(std::string_view) noexcept {
+Result<EventFunction> EventPublisher::add_pool(std::string_view,
+                                               std::span<const GroupOptions>) noexcept {
   return refusal("EventPublisher::add_pool");
 }
 Result<TierObserver> EventPublisher::add_tier(std::string_view) noexcept {
@@ -35,6 +36,12 @@ Result<TierObserver> EventPublisher::add_tier(std::string_view) noexcept {
 }
 Status EventPublisher::tell_again(const PagePool&, std::string_view) noexcept {
   return refusal("EventPublisher::tell_again");
+}
+Status EventPublisher::tell_again(Tier&, std::string_view) noexcept {
+  return refusal("EventPublisher::tell_again");
+}
+Status EventPublisher::name_adapter(uint64_t, std::string_view) noexcept {
+  return refusal("EventPublisher::name_adapter");
 }
 void EventPublisher::flush() noexcept {}
 std::string_view EventPublisher::endpoint() const noexcept { return {}; }
@@ -53,6 +60,8 @@ int32_t EventIndex::find(std::span<const PageName>) const noexcept { return 0; }
 int32_t EventIndex::find(std::span<const PageName>, std::string_view) const noexcept { return 0; }
 int32_t EventIndex::num_media() const noexcept { return 0; }
 std::string_view EventIndex::medium(int32_t) const noexcept { return {}; }
+int32_t EventIndex::num_groups() const noexcept { return 0; }
+IndexedGroup EventIndex::group(int32_t) const noexcept { return {}; }
 void EventIndex::visit(void (*)(void*, const IndexedName&) noexcept, void*) const noexcept {}
 EventIndexFigures EventIndex::figures() const noexcept { return {}; }
 

@@ -16,10 +16,12 @@ namespace folio::inline v1::tier {
 
 struct Note;
 
-/// What a pool has, told anew: its stored notes and their tokens, one behind another.
+/// What a place has, told anew: a pool's stored notes and their tokens, one behind another, or a
+/// tier's names, in ascending order.
 struct Retelling {
   std::vector<Note> notes;
   std::vector<TokenId> tokens;
+  std::vector<PageName> names;
 };
 
 struct Note {
@@ -28,8 +30,9 @@ struct Note {
   uint8_t place = 0;
   bool has_parent = false;
   uint32_t num_tokens = 0;  ///< of the queue's, or the retelling's
+  uint32_t group = 0;
   uint64_t adapter = 0;
-  PageName name = {}, parent = {};
+  PageName name = {}, parent = {};  ///< of a companion: its leading page's, and its own
 };
 
 /// Any thread puts, one takes.

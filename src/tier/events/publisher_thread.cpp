@@ -24,18 +24,20 @@ double seconds_since_1970() {
 class PublisherThread::Outlet final : public EventOut {
  public:
   using Emit = void (*)(void* context, const SharedBytes& payload, int64_t events);
-  Outlet(const EventPublisherOptions& options, Emit emit, void* context)
+  Outlet(const EventPublisherOptions& options, const AdapterNames& adapters, Emit emit,
+         void* context)
       : writer_(options.format, options.names),
+        adapters_(adapters),
         rank_(options.data_parallel_rank),
         emit_(emit),
         context_(context) {}
 
   void stored(const PageName& name, const Content& content, std::string_view medium) override {
-    writer_.stored(name, content, medium);
+    writer_.stored(name, content, medium, adapters_.of(content.adapter));
     end_full();
   }
-  void removed(const PageName& name, std::string_view medium) override {
-    writer_.removed(name, medium);
+  void removed(const PageName& name, uint32_t group, std::string_view medium) override {
+    writer_.removed(name, medium, group);
     end_full();
   }
   void cleared() override {
@@ -56,6 +58,7 @@ class PublisherThread::Outlet final : public EventOut {
   }
 
   BatchWriter writer_;
+  const AdapterNames& adapters_;
   int32_t rank_;
   Emit emit_;
   void* context_;
@@ -89,7 +92,7 @@ void PublisherThread::publish_queued() noexcept {
   bool failed = false;
   try {
     Outlet out(
-        options_,
+        options_, adapters_,
         [](void* self, const SharedBytes& payload, int64_t events) {
           static_cast<PublisherThread*>(self)->publish(payload, events);
         },
@@ -115,7 +118,16 @@ void PublisherThread::publish_queued() noexcept {
   figures_.names = ledger_.names();
 }
 
+void PublisherThread::take_companion(const Note& note, EventOut& out) {
+  if (note.kind == Note::Kind::removed)
+    ledger_.removed(note.place, note.name, note.group, out);
+  else
+    ledger_.stored(note.place, note.name, note.group, note.has_parent ? &note.parent : nullptr,
+                   out);
+}
+
 void PublisherThread::take(const Note& note, std::span<const TokenId> tokens, EventOut& out) {
+  if (note.group != 0) return take_companion(note, out);
   switch (note.kind) {
     case Note::Kind::stored:
       ledger_.stored(note.place, note.name,
@@ -132,6 +144,7 @@ void PublisherThread::take(const Note& note, std::span<const TokenId> tokens, Ev
 }
 
 void PublisherThread::take(uint8_t place, const Retelling& retelling, EventOut& out) {
+  if (!ledger_.is_pool(place)) return ledger_.retold(place, retelling.names, out);
   ledger_.cleared(place, out);
   const TokenId* tokens = retelling.tokens.data();
   for (const Note& note : retelling.notes) {
@@ -227,7 +240,7 @@ void PublisherThread::send_snapshot(std::string_view to) {
   } to_asker{*this, to};
   if (next_ != 0) {
     Outlet out(
-        options_,
+        options_, adapters_,
         [](void* context, const SharedBytes& payload, int64_t) {
           auto& a = *static_cast<Answer*>(context);
           a.sent = a.sent && a.self.answer(a.to, a.self.topic_, a.self.next_ - 1, payload);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "folio/tier/event_publisher.h"
+#include "tier/events/adapter_names.h"
 #include "tier/events/ledger.h"
 #include "tier/events/note_queue.h"
 #include "tier/events/zmq_socket.h"
@@ -27,10 +28,11 @@ struct PublisherSockets {
 class PublisherThread {
  public:
   PublisherThread(const EventPublisherOptions& options, PublisherSockets sockets,
-                  const Ledger::Places& places, NoteQueue& queue)
+                  const Ledger::Places& places, const AdapterNames& adapters, NoteQueue& queue)
       : options_(options),
         topic_(options.topic),
         sockets_(std::move(sockets)),
+        adapters_(adapters),
         queue_(queue),
         ledger_(places) {
     options_.endpoint = options_.replay_endpoint = options_.topic = {};  // the caller's
@@ -50,6 +52,7 @@ class PublisherThread {
 
   void publish_queued() noexcept;
   void take(const Note& note, std::span<const TokenId> tokens, EventOut& out);
+  void take_companion(const Note& note, EventOut& out);
   void take(uint8_t place, const Retelling& retelling, EventOut& out);
   void publish(SharedBytes payload, int64_t events);
   void keep(SharedBytes payload);
@@ -64,6 +67,7 @@ class PublisherThread {
   EventPublisherOptions options_;
   const std::string topic_;
   PublisherSockets sockets_;
+  const AdapterNames& adapters_;
   NoteQueue& queue_;
   Ledger ledger_;
   std::deque<Batch> kept_;

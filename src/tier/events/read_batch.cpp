@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tier/events/read_batch.cpp: from msgpack that anybody may have sent to events.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "folio/tier/event_index.h"
 #include "tier/events/wire.h"
 
 namespace folio::inline v1::tier {
@@ -12,6 +14,8 @@ namespace {
 constexpr int most_levels = 12;
 /// Each becomes 16 bytes and more.
 constexpr int64_t most_values = int64_t{1} << 22;
+/// Of a block or a window.
+constexpr int64_t most_tokens = std::numeric_limits<int32_t>::max();
 
 /// Says whether a message may become values: the library descends into what is nested by calling
 /// itself.
@@ -75,16 +79,45 @@ bool read_medium(const Json* value, std::string& medium) {
   return true;
 }
 
+bool is_absent(const Json* value) { return value == nullptr || value->is_null(); }
+
+/// Nothing where it is absent; false where it is no integer from `least` to `most`.
+template <class Integer>
+bool read_integer(const Json* value, int64_t least, int64_t most, Integer& to) {
+  if (is_absent(value)) return true;
+  if (!value->is_number_integer()) return false;
+  const auto integer = value->get<int64_t>();  // of one above 2^63: negative
+  if (integer < least || integer > most) return false;
+  to = static_cast<int32_t>(integer);
+  return true;
+}
+
+bool read_group(const Json* value, WireEvent& event) {
+  return read_integer(value, 0, EventIndex::max_groups - 1, event.group);
+}
+
+bool read_kind(const Json* value, WireEvent& event) {
+  if (is_absent(value)) return true;
+  if (!value->is_string() || value->get_ref<const std::string&>().size() > 64) return false;
+  event.group_kind = value->get_ref<const std::string&>();
+  return true;
+}
+
 bool read_stored(const Json& from, WireEvent& event) {
   event.kind = WireEvent::Kind::stored;
   const Json* const tokens = field(from, "token_ids", 3);
   const Json* const size = field(from, "block_size", 4);
   if (!read_names(field(from, "block_hashes", 1), event.names) || tokens == nullptr ||
-      !tokens->is_array() || size == nullptr || !size->is_number_integer() ||
-      !read_medium(field(from, "medium", 6), event.medium))
+      !tokens->is_array() || is_absent(size) ||
+      !read_integer(size, 0, most_tokens, event.block_size) ||
+      !read_medium(field(from, "medium", 6), event.medium) ||
+      !read_group(field(from, "group_idx", 9), event) ||
+      !read_kind(field(from, "kv_cache_spec_kind", 10), event) ||
+      !read_integer(field(from, "kv_cache_spec_sliding_window", 11), 1, most_tokens, event.window))
     return false;
+  event.num_tokens = std::ssize(*tokens);
   const Json* const parent = field(from, "parent_block_hash", 2);
-  if (parent == nullptr || parent->is_null()) return true;
+  if (is_absent(parent)) return true;
   event.parent = name_of(*parent);
   return event.parent.has_value();
 }
@@ -92,7 +125,8 @@ bool read_stored(const Json& from, WireEvent& event) {
 bool read_removed(const Json& from, WireEvent& event) {
   event.kind = WireEvent::Kind::removed;
   return read_names(field(from, "block_hashes", 1), event.names) &&
-         read_medium(field(from, "medium", 2), event.medium);
+         read_medium(field(from, "medium", 2), event.medium) &&
+         read_group(field(from, "group_idx", 3), event);
 }
 
 void read_event(const Json& from, WireBatch& batch) {

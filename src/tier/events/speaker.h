@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "folio/pool/events.h"
 #include "folio/tier/tier.h"
@@ -22,7 +23,7 @@ struct Speaker {
     const auto& speaker = *static_cast<const Speaker*>(self);
     if (event.kind == PoolEventKind::cleared) {
       speaker.queue->put({.kind = Note::Kind::cleared, .place = speaker.place}, {});
-    } else if (!event.has_name) {
+    } else if (!is_named(event)) {
       speaker.unnamed_events->fetch_add(1, std::memory_order_relaxed);
     } else {
       speaker.queue->put(speaker.note_of(event),
@@ -36,13 +37,23 @@ struct Speaker {
     for (const PageName& name : names)
       speaker.queue->put({.kind = kind, .place = speaker.place, .name = name}, {});
   }
+  /// Whether routers can be told of it.
+  [[nodiscard]] static bool is_named(const PoolEvent& event) {
+    return event.group == 0 ? event.has_name : event.has_parent_name;
+  }
   [[nodiscard]] Note note_of(const PoolEvent& event) const {
-    return {.kind = event.kind == PoolEventKind::stored ? Note::Kind::stored : Note::Kind::removed,
-            .place = place,
-            .has_parent = event.has_parent_name,
-            .adapter = event.adapter,
-            .name = event.name,
-            .parent = event.parent_name};
+    Note note{
+        .kind = event.kind == PoolEventKind::stored ? Note::Kind::stored : Note::Kind::removed,
+        .place = place,
+        .has_parent = event.has_parent_name,
+        .group = event.group,
+        .adapter = event.adapter,
+        .name = event.name,
+        .parent = event.parent_name};
+    if (event.group == 0) return note;
+    note.has_parent = event.has_name;
+    std::swap(note.name, note.parent);
+    return note;
   }
 };
 

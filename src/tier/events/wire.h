@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "folio/pool/groups.h"
 #include "folio/tier/event_publisher.h"
 
 namespace folio::inline v1::tier {
@@ -18,12 +19,29 @@ namespace folio::inline v1::tier {
 /// Fields keep their order, so that the bytes are those that vLLM's encoder makes.
 using Json = nlohmann::ordered_json;
 
+/// The group of an event: what vLLM says of it.
+struct WireGroup {
+  uint32_t index = 0;
+  std::optional<GroupRule> rule = GroupRule::full;  ///< none: not known
+  int32_t window = 0;                               ///< tokens, of rule `window`
+};
+
+/// vLLM's word for a group of this rule.
+[[nodiscard]] std::string_view kind_of(std::optional<GroupRule> rule) noexcept;
+/// The rule of a group that vLLM calls so; none for one that caches nothing by its prefix.
+struct KnownKind {
+  bool is_known = false;
+  std::optional<GroupRule> rule = {};
+};
+[[nodiscard]] KnownKind rule_of(std::string_view kind) noexcept;
+
 /// What a stored event says beside a name.
 struct Content {
   PageName parent = {};
   bool has_parent = false;
   uint64_t adapter = 0;              ///< 0: none
   std::vector<TokenId> tokens = {};  ///< none: unknown
+  WireGroup group = {};
 };
 
 /// The integer that stands for a name.
@@ -35,9 +53,11 @@ class BatchWriter {
  public:
   BatchWriter(EventFormat format, NameForm names) : format_(format), names_(names) {}
 
-  void stored(const PageName& name, const Content& content, std::string_view medium);
-  /// Joins the event before, if that is one of the same medium.
-  void removed(const PageName& name, std::string_view medium);
+  /// `lora_name` of the content's adapter; empty: not known.
+  void stored(const PageName& name, const Content& content, std::string_view medium,
+              std::string_view lora_name = {});
+  /// Joins the event before, if that is one of the same medium and group.
+  void removed(const PageName& name, std::string_view medium, uint32_t group = 0);
   void cleared();
   /// Events; a joined one counts for each name.
   [[nodiscard]] int64_t size() const { return size_; }
@@ -56,6 +76,7 @@ class BatchWriter {
   NameForm names_;
   Json events_ = Json::array();
   std::string removed_from_;  ///< the last event's medium, where that is a removed one
+  uint32_t removed_group_ = 0;
   int64_t size_ = 0;
 };
 
@@ -66,6 +87,11 @@ struct WireEvent {
   std::vector<PageName> names;
   std::optional<PageName> parent;
   std::string medium;
+  int32_t group = 0;
+  std::optional<std::string> group_kind;  ///< stored
+  std::optional<int32_t> window;          ///< stored
+  int32_t block_size = 0;                 ///< stored
+  int64_t num_tokens = 0;                 ///< stored
 };
 
 struct WireBatch {

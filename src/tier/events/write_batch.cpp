@@ -21,6 +21,42 @@ PageName name_of_last_64_bits(uint64_t bits) noexcept {
   return name;
 }
 
+namespace {
+
+Json absent() { return Json(Json::value_t::discarded); }
+
+struct Kind {
+  std::string_view word;
+  std::optional<GroupRule> rule;
+};
+/// vLLM 0.32, KVCacheSpecKind. Of each rule the word that is written stands first.
+constexpr Kind kinds[] = {
+    {"full_attention", GroupRule::full},
+    {"sliding_window", GroupRule::window},
+    {"chunked_local_attention", GroupRule::chunked},
+    {"mamba", GroupRule::state},
+    {"mla_attention", GroupRule::full},
+    {"sink_full_attention", GroupRule::full},
+    {"sliding_window_mla", GroupRule::window},
+    {"encoder_only_attention", {}},
+    {"cross_attention", {}},
+    {"unknown", {}},
+};
+
+}  // namespace
+
+std::string_view kind_of(std::optional<GroupRule> rule) noexcept {
+  for (const Kind& kind : kinds)
+    if (rule && kind.rule == rule) return kind.word;
+  return "unknown";
+}
+
+KnownKind rule_of(std::string_view word) noexcept {
+  for (const Kind& kind : kinds)
+    if (kind.word == word) return {true, kind.rule};
+  return {};
+}
+
 Json BatchWriter::hash_of(const PageName& name) const {
   if (names_ == NameForm::last_64_bits) return last_64_bits(name);
   return Json::binary({name.bytes.begin(), name.bytes.end()});
@@ -44,7 +80,8 @@ void BatchWriter::add(const char* tag, std::span<Field> fields) {
   ++size_;
 }
 
-void BatchWriter::stored(const PageName& name, const Content& content, std::string_view medium) {
+void BatchWriter::stored(const PageName& name, const Content& content, std::string_view medium,
+                         std::string_view lora_name) {
   removed_from_.clear();
   Field fields[] = {
       {"block_hashes", Json::array({hash_of(name)})},
@@ -53,16 +90,19 @@ void BatchWriter::stored(const PageName& name, const Content& content, std::stri
       {"block_size", content.tokens.size()},
       {"lora_id", content.adapter == 0 ? Json() : Json(content.adapter)},
       {"medium", medium},
-      {"lora_name", Json()},
-      {"extra_keys", Json(Json::value_t::discarded)},
-      {"group_idx", 0},
-      {"kv_cache_spec_kind", "full_attention"},
+      {"lora_name", lora_name.empty() ? Json() : Json(lora_name)},
+      {"extra_keys", absent()},
+      {"group_idx", content.group.index},
+      {"kv_cache_spec_kind", kind_of(content.group.rule)},
+      {"kv_cache_spec_sliding_window", content.group.window},
   };
-  add("BlockStored", fields);
+  // The last field is of windows alone; nothing stands behind it.
+  const bool has_window = content.group.rule == GroupRule::window;
+  add("BlockStored", std::span(fields).first(std::size(fields) - (has_window ? 0 : 1)));
 }
 
-void BatchWriter::removed(const PageName& name, std::string_view medium) {
-  if (removed_from_ == medium) {
+void BatchWriter::removed(const PageName& name, std::string_view medium, uint32_t group) {
+  if (removed_from_ == medium && removed_group_ == group) {
     Json& event = events_.back();
     Json& hashes = format_ == EventFormat::maps ? event["block_hashes"] : event[1];
     hashes.push_back(hash_of(name));
@@ -70,9 +110,10 @@ void BatchWriter::removed(const PageName& name, std::string_view medium) {
     return;
   }
   Field fields[] = {
-      {"block_hashes", Json::array({hash_of(name)})}, {"medium", medium}, {"group_idx", 0}};
+      {"block_hashes", Json::array({hash_of(name)})}, {"medium", medium}, {"group_idx", group}};
   add("BlockRemoved", fields);
   removed_from_ = medium;
+  removed_group_ = group;
 }
 
 void BatchWriter::cleared() {

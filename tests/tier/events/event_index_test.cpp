@@ -6,8 +6,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/random.h"
@@ -20,6 +23,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using tier::BatchWriter;
+using tier::IndexedGroup;
 using tier::Json;
 using Bytes = std::vector<uint8_t>;
 
@@ -75,6 +79,205 @@ TEST(EventWire, is_vllms_byte_for_byte) {
   const Bytes more = arrays.finish(1.5, 0);
   EXPECT_EQ(std::string(more.begin(), more.end()), removed);
   EXPECT_EQ(arrays.size(), 0);
+}
+
+TEST(EventWire, tells_a_window_and_an_adapter_as_vllm_does) {
+  for (const EventFormat format : formats) {
+    BatchWriter writer(format, NameForm::last_64_bits);
+    const tier::WireGroup window{.index = 3, .rule = GroupRule::window, .window = 1024};
+    writer.stored(number(1), {.adapter = 7, .tokens = {5}, .group = window}, "GPU", "tales");
+    writer.removed(number(1), "GPU", 3);
+    writer.removed(number(2), "GPU", 3);
+    writer.removed(number(2), "GPU");
+    const Json events = Json::from_msgpack(writer.finish(1, 0))[1];
+    ASSERT_EQ(events.size(), 3U) << "names of one group are joined, of two are not";
+    const bool maps = format == EventFormat::maps;
+    const auto field = [&](size_t event, const char* name, size_t place) {
+      return maps ? events[event].value(name, Json()) : events[event][place];
+    };
+    EXPECT_EQ(field(0, "lora_name", 7), "tales");
+    EXPECT_EQ(field(0, "group_idx", 9), 3);
+    EXPECT_EQ(field(0, "kv_cache_spec_kind", 10), "sliding_window");
+    EXPECT_EQ(field(0, "kv_cache_spec_sliding_window", 11), 1024);
+    EXPECT_EQ(field(1, "group_idx", 3), 3);
+    EXPECT_EQ(field(1, "block_hashes", 1), Json::array({1, 2}));
+    EXPECT_EQ(field(2, "group_idx", 3), 0);
+    EventIndex index = make();
+    feed(index, batch(Json::array({events[0]}))).or_throw();
+    ASSERT_EQ(index.num_groups(), 1);
+    const IndexedGroup group = index.group(0);
+    EXPECT_EQ(group.group, 3);
+    EXPECT_TRUE(group.has_rule);
+    EXPECT_EQ(group.rule, GroupRule::window);
+    EXPECT_EQ(group.window, 1024);
+    EXPECT_EQ(group.block_size, 1);
+    EXPECT_EQ(index.group(1).block_size + index.group(-1).block_size, 0);
+  }
+}
+
+// ---- Copies and groups
+
+/// Blocks of 4 tokens, first to last; so many tokens more, of blocks that are left out.
+Json stored(const std::vector<int>& names, const Json& parent, int group, const char* kind,
+            size_t left_out = 0) {
+  Json event = {{"type", "BlockStored"},
+                {"block_hashes", names},
+                {"parent_block_hash", parent},
+                {"token_ids", std::vector<int>(names.size() * 4 + left_out * 4)},
+                {"block_size", 4},
+                {"medium", "GPU"},
+                {"group_idx", group},
+                {"kv_cache_spec_kind", kind}};
+  if (std::string(kind) == "sliding_window") event["kv_cache_spec_sliding_window"] = 9;
+  return event;
+}
+Json removed(const std::vector<int>& names, int group) {
+  return {
+      {"type", "BlockRemoved"}, {"block_hashes", names}, {"medium", "GPU"}, {"group_idx", group}};
+}
+Json cleared() { return {{"type", "AllBlocksCleared"}}; }
+Status tell(EventIndex& index, const std::vector<Json>& events) {
+  return feed(index, batch(Json(events)));
+}
+std::vector<PageName> numbers(uint32_t count) {
+  std::vector<PageName> names;
+  for (uint32_t i = 1; i <= count; ++i) names.push_back(number(i));
+  return names;
+}
+
+TEST(EventIndex, forgets_a_name_with_the_last_of_its_copies) {
+  EventIndex index = make();
+  EventIndex once = make({.counts_copies = false});
+  const auto say = [&](const std::vector<Json>& events) {
+    for (EventIndex* i : {&index, &once}) tell(*i, events).or_throw();
+  };
+  say({stored({1, 2, 3, 4}, nullptr, 0, "full_attention"), stored({4}, 3, 0, "full_attention"),
+       stored({4}, 3, 0, "full_attention")});
+  say({removed({4}, 0)});
+  EXPECT_EQ(index.find(numbers(4)), 4);
+  EXPECT_EQ(once.find(numbers(4)), 3);
+  say({removed({4}, 0)});
+  EXPECT_EQ(index.find(numbers(4)), 4);
+  say({removed({4, 4, 4}, 0)});
+  EXPECT_EQ(index.find(numbers(4)), 3) << "more are removed than were stored: there is none";
+  say({stored({4}, 3, 0, "full_attention")});
+  EXPECT_EQ(index.find(numbers(4)), 4) << "nothing is owed";
+  say({removed({4}, 0), cleared(), stored({1}, nullptr, 0, "full_attention")});
+  say({removed({1}, 0)});
+  EXPECT_EQ(index.find(numbers(4)), 0) << "copies of before the clear do not count";
+}
+
+TEST(EventIndex, keeps_the_names_of_groups_apart) {
+  EventIndex index = make();
+  tell(index, {stored({1, 2}, nullptr, 0, "full_attention"), stored({1, 2}, nullptr, 1, "mamba"),
+               removed({1}, 1)})
+      .or_throw();
+  EXPECT_EQ(index.find(numbers(2)), 2) << "of states the last one counts";
+  EXPECT_EQ(index.figures().names, 3);
+  tell(index, {removed({2}, 1)}).or_throw();
+  EXPECT_EQ(index.find(numbers(2)), 0) << "the first group has both, the other no state";
+  EXPECT_EQ(index.num_groups(), 2);
+  tell(index, {stored({1}, nullptr, 1, "mamba")}).or_throw();
+  EXPECT_EQ(index.find(numbers(2)), 1);
+}
+
+/// A window of 9 tokens needs the last two blocks of 4.
+TEST(EventIndex, understands_blocks_that_windows_leave_out) {
+  EventIndex index = make();
+  tell(index,
+       {stored({1, 2, 3, 4}, nullptr, 0, "full_attention"),
+        stored({5, 6, 7}, 4, 0, "full_attention"), stored({3, 4}, nullptr, 1, "sliding_window", 2),
+        stored({6}, 4, 1, "sliding_window", 1), stored({7}, 6, 1, "sliding_window")})
+      .or_throw();
+  EXPECT_EQ(index.find(numbers(7)), 7);
+  EXPECT_EQ(index.find(numbers(6)), 4) << "5 is not there";
+  EXPECT_EQ(index.find(numbers(3)), 0) << "nor is 2";
+  EXPECT_EQ(index.figures().sparse_events, 2);
+  index.visit(
+      [](void*, const IndexedName& n) noexcept {
+        const bool is_unknown = n.group == 1 && n.name != number(7);
+        EXPECT_EQ(n.has_parent, !is_unknown && n.name != number(1));
+        EXPECT_TRUE(n.name != number(5) || n.parent == number(4));
+        EXPECT_TRUE(n.name != number(7) || n.parent == number(6));
+      },
+      nullptr);
+}
+
+TEST(EventIndex, takes_rules_that_no_event_tells_from_its_options) {
+  const std::vector<Json> events = {stored({1, 2, 3, 4, 5}, nullptr, 0, "full_attention"),
+                                    stored({4}, 3, 1, "chunked_local_attention")};
+  EventIndex index = make();
+  tell(index, events).or_throw();
+  EXPECT_EQ(index.find(numbers(5)), 5) << "an upper bound";
+  EXPECT_FALSE(index.group(1).has_rule);
+  const IndexedGroup chunks{.group = 1, .rule = GroupRule::chunked, .has_rule = true, .chunk = 12};
+  EventIndex knows = make({.groups = {&chunks, 1}});
+  tell(knows, events).or_throw();
+  EXPECT_EQ(knows.find(numbers(5)), 4) << "the chunk that begins behind 3 has no 5";
+  tell(knows, {removed({4}, 1)}).or_throw();
+  EXPECT_EQ(knows.find(numbers(5)), 3) << "a chunk that begins needs nothing";
+}
+
+TEST(EventIndex, asks_each_group_for_blocks_of_its_own_size) {
+  Json large = stored({2, 4}, nullptr, 0, "full_attention", 2);
+  large["block_size"] = 8;
+  EventIndex index = make();
+  tell(index, {large, stored({1, 2, 3, 4}, nullptr, 1, "sliding_window")}).or_throw();
+  EXPECT_EQ(index.find(numbers(4)), 4);
+  EXPECT_EQ(index.find(numbers(3)), 2) << "no hit ends inside a block";
+  tell(index, {removed({2}, 0)}).or_throw();
+  EXPECT_EQ(index.find(numbers(4)), 0);
+}
+
+TEST(EventIndex, has_an_upper_bound_where_kinds_are_unknown_and_counts_them) {
+  EventIndex index = make();
+  tell(index,
+       {stored({1, 2, 3}, nullptr, 0, "full_attention"),
+        stored({1}, nullptr, 1, "quantum_attention"), stored({1}, nullptr, 2, "cross_attention")})
+      .or_throw();
+  EXPECT_EQ(index.find(numbers(3)), 3);
+  EXPECT_EQ(index.figures().unknown_kinds, 1);
+  EXPECT_EQ(index.figures().refused_events, 0);
+}
+
+/// A naive engine of two groups, over random doubled names: how many copies of each there are.
+TEST(EventIndex, counts_like_a_naive_engine) {
+  Rng rng(test_seed());
+  EventIndex index = make();
+  std::map<std::pair<int, int>, int> copies;  // group, name
+  const auto naive = [&](int length) {
+    const auto has = [&](int group, int name) { return copies[{group, name}] > 0; };
+    for (int n = length; n > 0; --n) {
+      bool all = has(1, n) && (n == 1 || has(1, n - 1));
+      for (int name = 1; name <= n; ++name) all = all && has(0, name);
+      if (all) return n;
+    }
+    return 0;
+  };
+  int found = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const int group = rng.int_between(0, 1), name = rng.int_between(1, 6);
+    if (rng.chance(0.6)) {
+      ++copies[{group, name}];
+      tell(index,
+           {stored({name}, nullptr, group, group == 0 ? "full_attention" : "sliding_window")})
+          .or_throw();
+    } else if (rng.chance(0.99)) {
+      int& count = copies[{group, name}];
+      count = std::max(count - 1, 0);
+      tell(index, {removed({name}, group)}).or_throw();
+    } else {
+      copies.clear();
+      tell(index, {cleared(), stored({}, nullptr, 0, "full_attention"),
+                   stored({}, nullptr, 1, "sliding_window")})
+          .or_throw();
+    }
+    if (index.num_groups() < 2) continue;
+    const int expected = naive(6);
+    ASSERT_EQ(index.find(numbers(6)), expected) << round;
+    found += expected;
+  }
+  EXPECT_GT(found, 1000);
 }
 
 TEST(EventIndex, knows_what_was_stored_less_what_was_removed) {
@@ -177,6 +380,18 @@ TEST(EventIndex, refuses_events_that_cannot_be_and_takes_the_others) {
       with("parent_block_hash", "x"),
       with("token_ids", nullptr),
       with("block_size", "16"),
+      with("block_size", -1),
+      with("block_size", int64_t{1} << 31),
+      with("block_size", 1.5),
+      with("group_idx", -1),
+      with("group_idx", EventIndex::max_groups),
+      with("group_idx", ~uint64_t{0}),
+      with("group_idx", "0"),
+      with("kv_cache_spec_kind", 3),
+      with("kv_cache_spec_kind", std::string(65, 'k')),
+      with("kv_cache_spec_sliding_window", 0),
+      with("kv_cache_spec_sliding_window", int64_t{1} << 40),
+      with("kv_cache_spec_sliding_window", "64"),
       with("medium", 5),
       with("medium", std::string(65, 'm')),
       with("type", 5),
@@ -184,6 +399,8 @@ TEST(EventIndex, refuses_events_that_cannot_be_and_takes_the_others) {
       {{"type", "BlockRemoved"}},
       Json::array({"BlockStored"}),
       Json::array({"BlockRemoved", 3}),
+      {{"type", "BlockRemoved"}, {"block_hashes", Json::array({1})}, {"group_idx", -7}},
+      Json::array({"BlockRemoved", Json::array({1}), "GPU", EventIndex::max_groups}),
       Json::array(),
       Json::object(),
       nullptr,
@@ -253,6 +470,13 @@ TEST(EventIndex, is_bounded) {
   for (const int32_t media : {0, 33, -1})
     EXPECT_THAT(std::string(EventIndex::create({.max_media = media}).error().message()),
                 HasSubstr("max_media is"));
+  EventIndex doubled = make({.max_names = 2});
+  for (int i = 0; i < 3; ++i)
+    feed(doubled, batch({stored({1, 2}, nullptr, 0, "full_attention"),
+                         stored({1, 2}, nullptr, 1, "full_attention")}))
+        .or_throw();
+  EXPECT_EQ(doubled.figures().names, 2);
+  EXPECT_EQ(doubled.figures().untaken_names, 6) << "names of each group count";
   EventIndex index = make({.max_names = 2, .max_media = 1});
   BatchWriter writer(EventFormat::maps, NameForm::bytes);
   writer.stored(number(1), {}, "A");
@@ -271,6 +495,27 @@ TEST(EventIndex, is_bounded) {
 }
 
 /// Good batches with bytes changed, cut out, doubled, and bytes of no meaning.
+TEST(EventIndex, refuses_groups_that_cannot_be) {
+  const auto refusal = [](std::vector<IndexedGroup> groups) {
+    const Result<EventIndex> made = EventIndex::create({.groups = groups});
+    EXPECT_EQ(made.error().code(), Errc::invalid_argument);
+    return std::string(made.error().message());
+  };
+  const IndexedGroup good{.has_rule = true};
+  EXPECT_THAT(refusal({{.group = -1, .has_rule = true}}), HasSubstr("groups has group -1"));
+  EXPECT_THAT(refusal({{.group = 64, .has_rule = true}}), HasSubstr("expected 0 .. 63"));
+  EXPECT_THAT(refusal({{.group = 2}}), HasSubstr("no rule of group 2"));
+  EXPECT_THAT(refusal({good, good}), HasSubstr("group 0 twice"));
+  EXPECT_THAT(refusal({{.rule = GroupRule::window, .has_rule = true}}),
+              HasSubstr("window of group 0 is 0"));
+  EXPECT_THAT(refusal({{.rule = GroupRule::chunked, .has_rule = true, .chunk = -4}}),
+              HasSubstr("chunk of group 0 is -4"));
+  EXPECT_THAT(refusal({{.has_rule = true, .block_size = -1}}),
+              HasSubstr("block_size of group 0 is -1"));
+  EXPECT_THAT(std::string(EventIndex::create({.block_size = -1}).error().message()),
+              HasSubstr("block_size is -1"));
+}
+
 TEST(EventIndex, survives_whatever_it_is_fed) {
   Rng rng(test_seed());
   EventIndex index = make({.max_names = 100});

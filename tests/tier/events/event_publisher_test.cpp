@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -360,6 +361,109 @@ TEST(EventPublisher, refuses_options_that_cannot_be) {
     EXPECT_TRUE(publisher.add_tier(std::to_string(i)));
   EXPECT_THAT(place("one more"), HasSubstr("beyond the 8 places"));
   EXPECT_EQ(publisher.add_pool("9").error().code(), Errc::invalid_argument);
+}
+
+/// What a snapshot says is in the index at the end.
+EventIndex index_of(EventPublisher& publisher) {
+  EventIndex index = std::move(EventIndex::create()).value();
+  Client client(ZMQ_DEALER, publisher.replay_endpoint());
+  for (const auto& [number, payload] : client.ask(tier::no_batch))
+    if (number != tier::no_batch)
+      index.apply(std::as_bytes(std::span(payload.data(), payload.size()))).or_throw();
+  return index;
+}
+
+TEST(EventPublisher, calls_adapters_by_their_names) {
+  const TemporaryFolder folder;
+  EventPublisher publisher =
+      make({.endpoint = socket_in(folder, "pub"), .replay_endpoint = socket_in(folder, "replay")});
+  const EventFunction pool = publisher.add_pool().value();
+  publisher.name_adapter(7, "tales").or_throw();
+  publisher.name_adapter(8, "verses").or_throw();
+  publisher.name_adapter(8, "").or_throw();
+  for (const uint64_t adapter : {uint64_t{0}, uint64_t{7}, uint64_t{8}})
+    pool.function(pool.context,
+                  {.content = adapter + 1,
+                   .adapter = adapter,
+                   .name = name_of(static_cast<uint32_t>(adapter)),
+                   .has_name = true},
+                  {});
+  wait_until_sent(publisher, 1);
+  Client client(ZMQ_DEALER, publisher.replay_endpoint());
+  std::map<int, Json> names;
+  for (const auto& [number, payload] : client.ask(0)) {
+    if (number == tier::no_batch) break;
+    const Json batch = read(payload);
+    for (const Json& event : batch[1])
+      names[event["lora_id"].is_null() ? 0 : event["lora_id"].get<int>()] = event["lora_name"];
+  }
+  EXPECT_EQ(names, (std::map<int, Json>{{0, nullptr}, {7, "tales"}, {8, nullptr}}));
+  const auto refusal = [&](uint64_t adapter, std::string_view name) {
+    return std::string(publisher.name_adapter(adapter, name).message());
+  };
+  EXPECT_THAT(refusal(0, "none"), HasSubstr("adapter is 0"));
+  EXPECT_THAT(refusal(1, std::string(257, 'n')), HasSubstr("lora_name has 257 bytes"));
+  EXPECT_THAT(refusal(1, "a\nb"), HasSubstr("lora_name has 3 bytes"));
+  EXPECT_THAT(refusal(1, std::string_view(nullptr, 3)), HasSubstr("lora_name has 3 bytes"));
+  for (uint64_t i = 1; i < EventPublisher::max_adapters; ++i)
+    publisher.name_adapter(100 + i, "n").or_throw();
+  EXPECT_THAT(refusal(1, "one more"), HasSubstr("65536 adapters have a name"));
+  EXPECT_TRUE(publisher.name_adapter(7, "other").is_ok()) << "one that has a name gets another";
+}
+
+/// A tier of a test, that has what it is told to have.
+class ListedTier final : public Tier {
+ public:
+  std::vector<PageName> names;
+  int32_t find(std::span<const PageName>) noexcept override { return 0; }
+  Result<TierTicket> load(std::span<const TierPage>, int64_t, LoadOrder) noexcept override {
+    return TierTicket();
+  }
+  uint32_t landed(TierTicket) const noexcept override { return 0; }
+  Result<TierTicket> store(std::span<const TierPage>) noexcept override { return TierTicket(); }
+  Status drop(std::span<const PageName>) noexcept override { return {}; }
+  Status visit_names(tier::NameVisitor visitor) noexcept override {
+    if (is_silent) return Tier::visit_names(visitor);
+    visitor.function(visitor.context, names);
+    return {};
+  }
+  void cancel(TierTicket) noexcept override {}
+  size_t poll(std::span<TierCompletion>) noexcept override { return 0; }
+  TierFigures figures() const noexcept override { return {}; }
+  Status last_fault() const noexcept override { return {}; }
+  bool is_silent = false;
+};
+
+TEST(EventPublisher, tells_anew_what_a_tier_has_and_no_more_than_has_changed) {
+  const TemporaryFolder folder;
+  EventPublisher publisher = make({.endpoint = socket_in(folder, "pub"),
+                                   .replay_endpoint = socket_in(folder, "replay"),
+                                   .names = NameForm::bytes});
+  const TierObserver cpu = publisher.add_tier("CPU").value();
+  const TierObserver disk = publisher.add_tier("STORAGE").value();
+  for (const uint32_t n : {1U, 2U, 3U}) store(cpu, name_of(n));
+  store(disk, name_of(2));
+  ListedTier tier;
+  tier.names = {name_of(4), name_of(1), name_of(3)};  // 2 is lost, 4 was never told
+  publisher.tell_again(tier, "CPU").or_throw();
+  remove(cpu, name_of(3));  // behind it
+  ASSERT_TRUE(comes_true([&] {
+    publisher.flush();
+    return publisher.figures().published_events == 7;
+  }));
+  EXPECT_EQ(contents_of(index_of(publisher)),
+            (Contents{{name_of(1), {"CPU"}}, {name_of(2), {"STORAGE"}}, {name_of(4), {"CPU"}}}));
+  EXPECT_EQ(publisher.figures().names, 3);
+  tier.names.clear();
+  publisher.tell_again(tier, "CPU").or_throw();
+  ASSERT_TRUE(comes_true([&] {
+    publisher.flush();
+    return publisher.figures().names == 1;
+  }));
+  EXPECT_THAT(std::string(publisher.tell_again(tier, "GPU").message()),
+              HasSubstr("medium is GPU, expected one of add_tier"));
+  tier.is_silent = true;
+  EXPECT_EQ(publisher.tell_again(tier, "CPU").code(), Errc::unsupported);
 }
 
 TEST(EventPublisher, tells_anew_what_a_pool_has) {

@@ -174,6 +174,35 @@ TEST_F(EventStream, heals_after_events_that_were_dropped_when_the_pool_tells_ane
   }));
 }
 
+TEST_F(EventStream, heals_after_events_that_were_dropped_when_all_places_tell_anew) {
+  publisher_.emplace(EventPublisher::create({.endpoint = socket_in(folder_, "pub"),
+                                             .replay_endpoint = socket_in(folder_, "replay"),
+                                             .topic = "kv@test@model",
+                                             .max_queued_events = 3,
+                                             .interval_ms = 10'000,
+                                             .names = NameForm::bytes})
+                         .value());
+  engine_ = std::make_unique<ToldEngine>(*publisher_, folder_.path("disk"));
+  EventSubscriber subscriber = subscribe();
+  ASSERT_TRUE(comes_true([&] {
+    for (int i = 0; i < 50; ++i) engine_->step(rng_);
+    publisher_->flush();
+    subscriber.poll(0).or_throw();
+    return publisher_->figures().dropped_events > 100 && engine_->contents().size() > 20;
+  }));
+  engine_->finish();
+  publisher_->flush();
+  ASSERT_TRUE(comes_true([&] { return publisher_->figures().queued_events == 0; }));
+  engine_->tell_again(*publisher_);
+  const Contents expected = engine_->contents();
+  EXPECT_TRUE(comes_true([&] {
+    publisher_->flush();
+    subscriber.poll(1).or_throw();
+    return subscriber.is_current() && contents_of(subscriber.index()) == expected;
+  })) << contents_of(subscriber.index()).size()
+      << " of " << expected.size();
+}
+
 TEST_F(EventStream, takes_a_publisher_that_begins_again_for_a_new_one) {
   start({});
   run(150, nullptr);

@@ -75,6 +75,12 @@ class ToldEngine {
     while (manager_->figures().loads + manager_->figures().stores != 0) manager_->poll();
   }
 
+  void tell_again(EventPublisher& publisher) {
+    publisher.tell_again(pool_).or_throw();
+    publisher.tell_again(*host_, medium_cpu).or_throw();
+    publisher.tell_again(*disk_, medium_storage).or_throw();
+  }
+
   [[nodiscard]] PagePool& pool() { return pool_; }
   /// What it has, by its own word: the pool's snapshot, and tiers asked for every name there ever
   /// was.
