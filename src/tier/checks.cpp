@@ -111,20 +111,22 @@ Status check_label(const char* call, const char* argument, std::string_view labe
               label.size());
 }
 
-Status check_pool(const char* call, const char* argument, const PagePool* pool) noexcept {
+Status check_pool(const char* call, const char* argument, const PagePool* pool,
+                  PoolGroups groups) noexcept {
   const auto refuse = [&](const char* what) {
     return fail(Errc::invalid_argument, "{}: {} is {}", call, argument, what);
   };
   if (pool == nullptr) return refuse("null, expected one");
   if (pool->num_pages() == 0) return refuse("one that was moved from");
-  if (pool->num_groups() != 1)
-    return refuse("one of several groups, expected one group: only leading pages have names");
+  if (groups == PoolGroups::one && pool->num_groups() != 1)
+    return refuse("one of several groups, expected one group: only leading pages are known here");
   if (pool->max_io_pins() == 0) return refuse("one whose max_io_pins is 0, expected 1 or more");
   return {};
 }
 
-Status check_named_pool(const char* call, const PagePool* pool, const NameFunction& name) noexcept {
-  if (Status s = check_pool(call, "pool", pool); !s.is_ok()) return s;
+Status check_named_pool(const char* call, const PagePool* pool, const NameFunction& name,
+                        PoolGroups groups) noexcept {
+  if (Status s = check_pool(call, "pool", pool, groups); !s.is_ok()) return s;
   const auto refuse = [&](const char* what) {
     return fail(Errc::invalid_argument, "{}: {}", call, what);
   };
@@ -132,6 +134,10 @@ Status check_named_pool(const char* call, const PagePool* pool, const NameFuncti
     return refuse("pool is one without names, expected PoolOptions::name");
   if (name.function == nullptr) return refuse("name.function is null, expected the pool's");
   if (name != pool->name_function()) return refuse("name is another than the pool's");
+  if (pool->num_groups() > 1 && name.companion == nullptr)
+    return refuse(
+        "name.companion is null, expected a function: the pages of several groups have names of "
+        "their own");
   return {};
 }
 

@@ -31,12 +31,15 @@ namespace folio::inline v1::tier {
 /// 1 .. 64 printable characters of ASCII, as places and tiers are told by.
 [[nodiscard]] Status check_label(const char* call, const char* argument,
                                  std::string_view label) noexcept;
-/// That it is there, has one group, and pins for those who move its pages.
-[[nodiscard]] Status check_pool(const char* call, const char* argument,
-                                const PagePool* pool) noexcept;
-/// The same, and that `name` is what gives its pages names.
+/// Whether a pool may have several groups.
+enum class PoolGroups : uint8_t { one, any };
+/// That it is there, has so many groups, and pins for those who move its pages.
+[[nodiscard]] Status check_pool(const char* call, const char* argument, const PagePool* pool,
+                                PoolGroups groups = PoolGroups::one) noexcept;
+/// The same, and that `name` is what gives its pages names, those of all groups.
 [[nodiscard]] Status check_named_pool(const char* call, const PagePool* pool,
-                                      const NameFunction& name) noexcept;
+                                      const NameFunction& name,
+                                      PoolGroups groups = PoolGroups::one) noexcept;
 [[nodiscard]] Status moved_from(const char* call) noexcept;
 
 }  // namespace folio::inline v1::tier

@@ -41,6 +41,9 @@ class GuardedMedium final : public Medium {
   void drop(const PageName& name) noexcept override {
     guard("drop", false, [&] { return medium_->drop(name), true; });
   }
+  bool visit_names(const NameVisitor& visitor) noexcept override {
+    return guard("visit_names", false, [&] { return medium_->visit_names(visitor); });
+  }
   uint32_t batch() const noexcept override { return batch_; }
   bool loads_in_order() const noexcept override { return loads_in_order_; }
   bool reaches_device() const noexcept override { return reaches_device_; }

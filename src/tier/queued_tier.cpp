@@ -175,6 +175,11 @@ int32_t QueuedTier::find(std::span<const PageName> names) noexcept {
   return names.data() == nullptr ? 0 : medium_->find(names);
 }
 
+void QueuedTier::find_each(std::span<const PageName> names, std::span<uint8_t> there) noexcept {
+  if (there.size() != names.size() || names.data() == nullptr || there.data() == nullptr) return;
+  for (size_t i = 0; i < names.size(); ++i) there[i] = medium_->has(names[i]) ? 1 : 0;
+}
+
 Result<TierTicket> QueuedTier::enqueue(const char* call, Job::Kind kind,
                                        std::span<const TierPage> pages, int64_t deadline_ms,
                                        LoadOrder order) noexcept {
@@ -249,6 +254,12 @@ Status QueuedTier::drop(std::span<const PageName> names) noexcept {
     return s;
   for (const PageName& name : names) medium_->drop(name);
   return {};
+}
+
+Status QueuedTier::visit_names(NameVisitor visitor) noexcept {
+  // A medium that throws is one that does not know them; `last_fault` says what it threw.
+  if (visitor.function != nullptr && medium_->visit_names(visitor)) return {};
+  return Tier::visit_names(visitor);
 }
 
 TierFigures QueuedTier::figures() const noexcept {

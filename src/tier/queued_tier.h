@@ -30,11 +30,13 @@ class QueuedTier final : public Tier {
   ~QueuedTier() override;
 
   int32_t find(std::span<const PageName> names) noexcept override;
+  void find_each(std::span<const PageName> names, std::span<uint8_t> there) noexcept override;
   Result<TierTicket> load(std::span<const TierPage> pages, int64_t deadline_ms,
                           LoadOrder order) noexcept override;
   uint32_t landed(TierTicket ticket) const noexcept override;
   Result<TierTicket> store(std::span<const TierPage> pages) noexcept override;
   Status drop(std::span<const PageName> names) noexcept override;
+  Status visit_names(NameVisitor visitor) noexcept override;
   void cancel(TierTicket ticket) noexcept override;
   size_t poll(std::span<TierCompletion> completions) noexcept override;
   TierFigures figures() const noexcept override;

@@ -64,7 +64,11 @@ TEST(WithoutLibraries, publisher_index_and_subscriber_name_zeromq_and_nlohmann_j
 TEST(WithoutLibraries, every_call_of_the_stream_of_events_links) {
   refer_to(&EventPublisher::add_pool);
   refer_to(&EventPublisher::add_tier);
-  refer_to(&EventPublisher::tell_again);
+  refer_to<Status (EventPublisher::*)(const PagePool&, std::string_view) noexcept>(
+      &EventPublisher::tell_again);
+  refer_to<Status (EventPublisher::*)(Tier&, std::string_view) noexcept>(
+      &EventPublisher::tell_again);
+  refer_to(&EventPublisher::name_adapter);
   refer_to(&EventPublisher::flush);
   refer_to(&EventPublisher::endpoint);
   refer_to(&EventPublisher::replay_endpoint);
@@ -77,6 +81,8 @@ TEST(WithoutLibraries, every_call_of_the_stream_of_events_links) {
   refer_to(&EventIndex::clear);
   refer_to(&EventIndex::num_media);
   refer_to(&EventIndex::medium);
+  refer_to(&EventIndex::num_groups);
+  refer_to(&EventIndex::group);
   refer_to(&EventIndex::visit);
   refer_to(&EventIndex::figures);
 

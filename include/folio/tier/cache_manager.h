@@ -22,8 +22,8 @@
 /// Stores. Full pages are held for a store (`PagePool::begin_io`) until it has ended: when they
 /// become full, when they have been found often enough, or when a sequence gives them up. What the
 /// tier's queue has no room for waits, within a budget of bytes; what is beyond that is not stored,
-/// and counted. Pages are not stored at the moment of their eviction, for their bytes would have to
-/// be copied before the pool can go on: they have been stored when their last sequence ended.
+/// and counted. With StorePolicy::at_eviction pages go down when the pool evicts them: a spare page
+/// is given away in their place, so that nothing is copied and nobody waits (see `spare_pages`).
 ///
 /// Pages that are still being stored when their sequence ends are cached, tail first as all others,
 /// when the stores of those behind them have ended; with them the full pages before, a pin more for
@@ -32,6 +32,12 @@
 /// The bytes of a page are those of layer 0, then those of layer 1, and so on, each as
 /// `page_extents` of that layer's planes alone: who else gives or takes pages of these names has to
 /// do the same.
+///
+/// Groups. In a pool of several groups a hit needs a page of each: `admit` finds the longest length
+/// that all groups can serve from memory and tiers together, and a load is whole: `poll` commits it
+/// when all its pages have come. Where one does not, the load becomes a shorter one, of the next
+/// length that all groups can still serve, which may load more; it ends as cut_short then. Behind a
+/// hit in memory a load takes a second sequence of the pool until it ends.
 ///
 /// No call waits for a tier. What a tier does wrong is a miss, counted with its reason. A tier of
 /// which several loads in a row fail is neither asked nor loaded from for a while, which doubles:
@@ -61,6 +67,8 @@ enum class StorePolicy : uint8_t {
   none = 0,
   write_through = 1,  ///< when they become full, or have been found `min_hits` times
   write_back = 2,     ///< when a sequence that has them is released or preempted
+  /// when the pool evicts them, as far as CacheManagerOptions::spare_pages go
+  at_eviction = 3,
 };
 
 struct TierOfCache {
@@ -85,17 +93,46 @@ struct ManagerClock {
   void* context = nullptr;
 };
 
+/// The bytes of a layer's state in page p of its group: `bytes` from data + p * page_stride_bytes.
+struct StatePages {
+  std::byte* data = nullptr;
+  int64_t page_stride_bytes = 0;
+  int64_t bytes = 0;  ///< >= 1
+};
+
+/// The layers of a group of the pool (folio/pool/groups.h), in the model's order.
+struct GroupOfCache {
+  std::span<const KVPlanes> planes = {};    ///< of layers with attention, each in bytes of its own
+  std::span<const StatePages> states = {};  ///< or of layers with a state
+  /// Their numbers in the model, of which each is in one group: 0, 1, ... in all
+  std::span<const int32_t> layers = {};
+  /// Of windows and chunks, tokens: a multiple of the pool's page_size. What a hit of a multiple of
+  /// so many tokens needs is stored as what a likely hit needs is, so that a prompt that branches
+  /// anywhere finds below at least the last such multiple; with page_size every page. 0: only what
+  /// likely hits need. With StorePolicy::at_eviction it changes nothing: the pool does not tell of
+  /// pages that windows have left
+  int32_t hit_interval = 0;
+};
+
 struct CacheManagerOptions {
-  PagePool* pool = nullptr;  ///< with prefix_reuse, names, max_io_pins, and no groups
+  PagePool* pool = nullptr;  ///< with prefix_reuse, names and max_io_pins
   NameFunction name = {};    ///< the pool's, or none: the pool gives all names
   /// of all layers; where its pages are, each in bytes of its own
   std::span<const KVPlanes> planes = {};
+  /// of a pool of several groups, whose names have NameFunction::companion: in its order, and
+  /// instead of `planes`. A leading group of 0 bytes has neither planes nor layers. Copied
+  std::span<const GroupOfCache> groups = {};
   std::span<const TierOfCache> tiers = {};  ///< the fastest first, none twice; copied
   int64_t load_deadline_ms = 1000;          ///< 0: none, 2^40 at most
   int64_t store_deadline_ms = 60'000;       ///< the same: then it is given up
   int32_t min_load_pages = 1;  ///< >= 1; fewer are computed: a load is not worth its while
   /// `extents`: layer by layer (`CacheManager::layers_ready`), where the tier can
   LoadOrder load_order = LoadOrder::extents;
+  /// With StorePolicy::at_eviction, >= 1: pages of each group, each with one of max_io_pins, that
+  /// nobody else uses. One is given away instead of a page that is evicted, and takes its place
+  /// until the page has been stored. Nothing is copied, and the pool does not wait; only a page
+  /// that goes with its slab to another group is copied to one.
+  int32_t spare_pages = 0;
   int64_t close_wait_ms = 5000;  ///< of the destructor, for tiers that do not answer
   ManagerClock clock = {};       ///< for deadlines, rests and latencies
   /// In whose memory the planes lie, as `TierOptions::device` of all tiers; null: in the host's.
@@ -142,8 +179,9 @@ enum class StoreRefusal : uint8_t {
   failed = 3,     ///< the tier refused the call
   given_up = 4,   ///< CacheManager::give_up_stores, or its end
   no_memory = 5,  ///< of the manager's own
+  no_spare = 6,   ///< evicted while all spare pages were being stored
 };
-inline constexpr int num_store_refusals = 6;
+inline constexpr int num_store_refusals = 7;
 FOLIO_EXPORT const char* name(StoreRefusal refusal) noexcept;
 
 /// Why a tier's loads, or its stores, rest.
@@ -204,8 +242,7 @@ struct TierCounters {
 
 class FOLIO_EXPORT CacheManager {
  public:
-  /// Errors: invalid_argument, naming the option; among them a pool of several groups, for only
-  /// leading pages have names: what a tier has of a prompt says nothing of the other groups' pages
+  /// Errors: invalid_argument, naming the option
   [[nodiscard]] static Result<CacheManager> create(const CacheManagerOptions& options) noexcept;
   CacheManager(CacheManager&& other) noexcept;
   CacheManager& operator=(CacheManager&& other) noexcept;  ///< `other` gets what this one had
@@ -229,7 +266,7 @@ class FOLIO_EXPORT CacheManager {
   [[nodiscard]] Result<TieredAdmission> resume(SequenceId id,
                                                std::span<const TokenId> tokens) noexcept;
   /// Commits what has come, ends what is over or late, and hands over stores that wait.
-  /// O(transfers that have ended + loads + calls under way)
+  /// O(transfers that have ended + loads + calls under way); with groups, pages of loads
   void poll() noexcept;
   [[nodiscard]] LoadState load_state(SequenceId id) const noexcept;
   /// Leading layers whose K/V are in memory for all tokens of the sequence's load, checked or not:

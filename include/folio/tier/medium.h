@@ -73,13 +73,21 @@ class FOLIO_EXPORT Medium {
     while (found < names.size() && has(names[found])) ++found;
     return static_cast<int32_t>(found);
   }
-  /// Does all of these, of one kind, one or more, and says of each how it ended. Names may be there
-  /// twice, and in a call of another thread. A store of a name that is there is done, and changes
-  /// nothing. A load whose extents have another size than the page ends as missing or corrupt.
+  /// Does all of these, 1 or more of one kind, and says of each how it ended. Extents and sizes may
+  /// differ (groups); names may be there twice, or in another thread's call. A store of one that is
+  /// there is done, and changes nothing; a load of another size ends as missing or corrupt.
   virtual void run(std::span<Job* const> jobs) = 0;
   /// It is not found any more when this returns, unless it is stored anew. Nothing for names that
   /// are not there. What a load reads meanwhile stays readable, or ends as missing.
   virtual void drop(const PageName& name) = 0;
+
+  /// Hands over the names of all pages that it has, in one call, under the lock under which it
+  /// tells `TierOptions::on_change`. False where it does not know them: nothing was handed over
+  /// then.
+  [[nodiscard]] virtual bool visit_names(const NameVisitor& visitor) {
+    static_cast<void>(visitor);
+    return false;
+  }
 
   // The next three are asked once, when the tier is made.
 

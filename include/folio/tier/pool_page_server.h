@@ -10,8 +10,9 @@
 /// them: a manager elsewhere with this tier below it loads them.
 ///
 /// What can be served: pages of sequences without a salt and without items, whose names the name
-/// function computes again from the tokens. To lend pages the server admits their prefix and
-/// releases it at once, which the pool counts and takes for a use, as any other.
+/// function computes again from the tokens; of a pool of several groups, those of each group, also
+/// where no hit ends. To lend pages the server has a sequence of the pool for a moment, without
+/// tokens; who holds a page uses it, as the pool sees it.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +23,18 @@
 #include "folio/cache/planes.h"
 #include "folio/pool/events.h"
 #include "folio/pool/page_pool.h"
+#include "folio/tier/cache_manager.h"
 #include "folio/tier/transport.h"
 
 namespace folio::inline v1::tier {
 
 struct PoolPageServerOptions {
-  PagePool* pool = nullptr;  ///< with prefix_reuse, names, events, max_io_pins, and no groups
+  PagePool* pool = nullptr;  ///< with prefix_reuse, names, events and max_io_pins
   NameFunction name = {};    ///< the pool's
   /// of all layers; where the pool's pages are, each in bytes of its own
   std::span<const KVPlanes> planes = {};
+  /// of a pool of several groups, instead of `planes`, as CacheManagerOptions::groups
+  std::span<const GroupOfCache> groups = {};
   /// Where the planes lie, registered once with the transport, whose peers can then write there,
   /// too: they are to be trusted
   std::span<const std::span<std::byte>> memory = {};

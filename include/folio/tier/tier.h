@@ -81,6 +81,12 @@ struct TierObserver {
   void* context = nullptr;
 };
 
+/// Is handed names, until it returns.
+struct NameVisitor {
+  void (*function)(void* context, std::span<const PageName> names) noexcept = nullptr;
+  void* context = nullptr;
+};
+
 struct TierOptions {
   /// Bytes of pages that have not ended, at most; a call beyond that is refused as busy
   int64_t max_queued_bytes = int64_t{1} << 30;
@@ -122,6 +128,10 @@ class FOLIO_EXPORT Tier {
   /// loaded.
   [[nodiscard]] virtual int32_t find(std::span<const PageName> names) noexcept = 0;
 
+  /// there[i] becomes 1 where names[i] is there now, and 0 where not: as `find` of each alone. For
+  /// those who can use pages that lie apart; nothing unless there are as many of both.
+  virtual void find_each(std::span<const PageName> names, std::span<uint8_t> there) noexcept;
+
   /// `deadline_ms` from now on, 0: none. Errors, nothing queued then: invalid_argument for no
   /// pages, a page without bytes, a run that is null or has no bytes, or two pages of one load that
   /// share bytes, or an order that LoadOrder has not; busy where the queue has no room; io for a
@@ -139,6 +149,12 @@ class FOLIO_EXPORT Tier {
   [[nodiscard]] virtual Result<TierTicket> store(std::span<const TierPage> pages) noexcept = 0;
   /// Nothing for names that are not there. Errors: invalid_argument for names that are null
   [[nodiscard]] virtual Status drop(std::span<const PageName> names) noexcept = 0;
+  /// Hands over, in one call, the names of all pages that `on_change` was told are there, or would
+  /// have been; under the lock under which it is told, so that no change comes between: what is
+  /// called notes them, and calls no tier. O(pages), in the caller's thread. Errors, nothing handed
+  /// over then: invalid_argument for a function that is null; out_of_memory; unsupported for a tier
+  /// that does not know its names (a peer's)
+  [[nodiscard]] virtual Status visit_names(NameVisitor visitor) noexcept;
   /// Pages of the call that have not begun end as cancelled; those that have, too, when nothing
   /// touches their bytes any more. Nothing for a ticket whose pages have all ended.
   virtual void cancel(TierTicket ticket) noexcept = 0;

@@ -15,6 +15,11 @@
 /// request, fill one sequence. What cannot be converted is refused, before anything is sent, with
 /// the reason.
 ///
+/// Of a hybrid model (folio/pool/groups.h) both ends give their groups. Full layers send all
+/// tokens, windows and chunks what the token behind the prompt needs, in whole pages of the
+/// receiver, and states the one behind the prompt. Ends may group layers in other ways, as long as
+/// each layer has one rule on both.
+///
 /// Time is what `poll` is told, in milliseconds of a clock that does not go back.
 /// Memory:        planes are those of host memory; regions' memory stays until the ends are gone.
 /// Thread safety: one thread calls an end: the one that calls its pool. The messages of an end's
@@ -25,6 +30,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -34,6 +40,8 @@
 #include "folio/core/execution.h"
 #include "folio/core/export.h"
 #include "folio/pool/page_pool.h"
+#include "folio/tier/cache_manager.h"
+#include "folio/tier/device_copies.h"
 #include "folio/tier/transport.h"
 
 namespace folio::inline v1::tier {
@@ -44,21 +52,41 @@ struct TransferRegion {
   std::span<std::byte> memory = {};
 };
 
+/// A group of an end's pool.
+struct GroupOfTransfer {
+  /// Its layers, which are equal but for their places; each page in bytes of its own. A leading
+  /// group of 0 bytes has none.
+  GroupOfCache pages = {};
+  int32_t first_head = 0;   ///< as TransferEnd's, of these layers; of states, heads of theirs
+  int32_t total_heads = 0;  ///< 0: all are here
+  /// Of states that have heads: a layer's state is these parts behind one another, each of all
+  /// heads that are here, head by head; so many bytes for a head, >= 1; 1 .. 4 of them. None: a
+  /// state is one head's
+  std::span<const int64_t> state_parts = {};
+};
+
 /// One end: where its pages are, and what they are of.
 struct TransferEnd {
   Transport* transport = nullptr;
-  PagePool* pool = nullptr;  ///< of one group, with max_io_pins
+  PagePool* pool = nullptr;  ///< with max_io_pins; of one group, unless `groups` are given
   /// of all layers, which are equal but for their places; each page in bytes of its own
   std::span<const KVPlanes> planes = {};
-  /// in which the planes and scales lie; a receiver that is `Landing::staged` needs none
+  /// in which the planes, scales and states lie; a receiver that is `Landing::staged` needs none
   std::span<const TransferRegion> regions = {};
   Digest256 model = {};     ///< stands for the model; equal on both ends
   int32_t first_head = 0;   ///< the planes' first KV head among those of the model
   int32_t total_heads = 0;  ///< KV heads of the model; 0: the planes have all of them
   /// names what tokens, salt and adapter are, alike on both ends, or none
   NameFunction name = {};
-  /// A handover ends when nothing has been heard of it for so long, >= 1
+  /// A handover ends when nothing has been heard of it for so long, >= 1. A sender with groups that
+  /// is polled lets its receiver hear of it each third of that; without, pages are to come as often
   int64_t idle_ms = 10'000;
+  /// All of the pool's, the leading one first, instead of planes and heads. Ends with groups meet
+  /// ends with groups: one whose pool has a single group says that, too. Copied
+  std::span<const GroupOfTransfer> groups = {};
+  /// In whose memory the pages lie; null: in the host's. Another one is refused: nothing copies
+  /// there yet
+  std::shared_ptr<DeviceCopies> device = nullptr;
 };
 
 /// How a handover ended, for its sender.
@@ -107,7 +135,7 @@ struct HandoverSenderFigures {
 class FOLIO_EXPORT HandoverSender {
  public:
   /// Errors: invalid_argument, naming the option; unsupported for planes whose layers differ, or
-  /// whose scales are of pages; out_of_memory
+  /// whose scales are of pages, and for pages in a device's memory; out_of_memory
   [[nodiscard]] static Result<HandoverSender> create(const HandoverSenderOptions& options) noexcept;
   HandoverSender(HandoverSender&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
   HandoverSender& operator=(HandoverSender&& other) noexcept {
@@ -120,16 +148,20 @@ class FOLIO_EXPORT HandoverSender {
   /// Announces to `peer` the sequence that is to have the tokens `prompt`; those that it has
   /// already are complete in all layers. `request` stands for it at the receiver, `options` as for
   /// admit (retention is not told). Keep the sequence until the handover has ended: if it is gone
-  /// before, the handover fails. Errors: invalid_argument for no tokens, fewer than the sequence
-  /// has, a stale id, options that no pool takes; busy for max_handovers; unsupported for a peer
-  /// that has refused this end; io for a peer that is lost
+  /// before, the handover fails. With a group of states, let it not go on behind the prompt before:
+  /// its last state would be another. With windows or chunks, `poll` between the push of tokens and
+  /// the commit that passes them, when the receiver has accepted, or their pages may be gone, and
+  /// it fails. Errors: invalid_argument for no tokens, fewer than the sequence has, a
+  /// stale id, options that no pool takes; busy for max_handovers; unsupported for a peer that has
+  /// refused this end; io for a peer that is lost
   [[nodiscard]] Result<HandoverId> begin(PeerId peer, uint64_t request, SequenceId sequence,
                                          std::span<const TokenId> prompt,
                                          const SequenceOptions& options = {}) noexcept;
-  /// K/V of the tokens [first_token, first_token + count) are in the cache's layer `layer`. They go
-  /// when their page is full or the prompt's last; nothing waits. Errors: invalid_argument for a
-  /// handover that has ended, a layer that is not one, or tokens that do not follow those that the
-  /// layer has, or go beyond the prompt
+  /// K/V of the tokens [first_token, first_token + count) are in the cache's layer `layer`, the
+  /// model's number with groups; of states, the one behind these tokens, of which the prompt's last
+  /// goes. They go when their page is full or the prompt's last; nothing waits. Errors:
+  /// invalid_argument for a handover that has ended, a layer that is not one, or tokens that do not
+  /// follow those that the layer has, or go beyond the prompt
   [[nodiscard]] Status push(HandoverId id, int32_t layer, int32_t first_token,
                             int32_t count) noexcept;
   /// All tokens that the layer has not.
@@ -164,7 +196,8 @@ struct HandoverReceiverOptions {
   TransferEnd end = {};
   Landing landing = Landing::direct;
   uint32_t staging_slots = 64;  ///< for a piece each, 1 .. 2^20
-  /// A sender whose pieces are larger is refused; 0: four times what a piece of this end takes
+  /// A sender whose pieces are larger is refused, but for states that go straight into pages; 0:
+  /// four times what a piece of this end takes, or the largest state
   int64_t staging_slot_bytes = 0;
   Executor executor = {};        ///< converts; no functions: the calling thread
   uint32_t max_handovers = 256;  ///< that have not ended, >= 1
@@ -188,8 +221,9 @@ struct ArrivingSequence {
   SequenceId id;                         ///< the receiver's: to be read, not to be changed
   std::span<const TokenId> tokens = {};  ///< until the receiver's next call that is not const
   int32_t cached_tokens = 0;
-  /// Leading layers whose K/V of all tokens and heads are in the pages, checked. Work that begins
-  /// early is void, and to be done again, where the handover fails.
+  /// Leading layers of the model whose K/V or states are in the pages, all that the token behind
+  /// the prompt needs, of all heads, checked. Work that begins early is void, and to be done again,
+  /// where the handover fails.
   int32_t layers_ready = 0;
 };
 

@@ -22,6 +22,7 @@ class StagedMedium final : public Medium {
   int32_t find(std::span<const PageName> names) noexcept override { return medium_->find(names); }
   void run(std::span<Job* const> jobs) noexcept override;
   void drop(const PageName& name) noexcept override { medium_->drop(name); }
+  bool visit_names(const NameVisitor& visitor) override { return medium_->visit_names(visitor); }
   uint32_t batch() const noexcept override { return medium_->batch(); }
   void count(TierFigures& figures) const noexcept override { medium_->count(figures); }
   Status last_fault() const noexcept override;

@@ -220,6 +220,14 @@ void Directory::release(Segment& segment) noexcept {
   if (--segment.users == 0) released_.notify_all();
 }
 
+void Directory::visit_names(const NameVisitor& visitor) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<PageName> names;
+  names.reserve(pages_.size());
+  for (const auto& [name, page] : pages_) names.push_back(name);
+  visitor.function(visitor.context, names);
+}
+
 void Directory::count(int64_t& pages, int64_t& bytes, int64_t& dropped) const {
   const std::lock_guard lock(mutex_);
   pages = std::ssize(pages_);

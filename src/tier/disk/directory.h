@@ -115,6 +115,7 @@ class Directory {
   [[nodiscard]] std::string path_of(const Held& place) const {
     return files_.path_of(place.segment());
   }
+  void visit_names(const NameVisitor& visitor) const;
   void count(int64_t& pages, int64_t& bytes, int64_t& dropped) const;
   [[nodiscard]] Status last_fault() const;
   void note(Status fault) noexcept;

@@ -48,6 +48,11 @@ bool DiskMedium::has(const PageName& name) noexcept { return directory_->has(nam
 
 void DiskMedium::drop(const PageName& name) noexcept { directory_->remove(name); }
 
+bool DiskMedium::visit_names(const NameVisitor& visitor) {
+  directory_->visit_names(visitor);
+  return true;
+}
+
 void DiskMedium::count(TierFigures& figures) const noexcept {
   directory_->count(figures.pages, figures.bytes, figures.dropped_pages);
 }

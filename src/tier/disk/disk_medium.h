@@ -31,6 +31,7 @@ class DiskMedium final : public Medium {
   bool has(const PageName& name) noexcept override;
   void run(std::span<Job* const> jobs) noexcept override;
   void drop(const PageName& name) noexcept override;
+  bool visit_names(const NameVisitor& visitor) override;
   uint32_t batch() const noexcept override { return depth_; }
   bool loads_in_order() const noexcept override { return true; }
   void count(TierFigures& figures) const noexcept override;

@@ -43,6 +43,13 @@ class HostMedium final : public Medium {
     pages_.drop(name);
   }
 
+  bool visit_names(const NameVisitor& visitor) override {
+    const std::lock_guard lock(mutex_);
+    const std::vector<PageName> names = pages_.names();
+    visitor.function(visitor.context, names);
+    return true;
+  }
+
   void count(TierFigures& figures) const noexcept override {
     const std::lock_guard lock(mutex_);
     pages_.count(figures);

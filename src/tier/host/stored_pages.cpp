@@ -75,6 +75,13 @@ void StoredPages::drop(const PageName& name) noexcept {
   if (const auto at = entries_.find(name); at != entries_.end()) remove(at->second);
 }
 
+std::vector<PageName> StoredPages::names() const {
+  std::vector<PageName> names;
+  names.reserve(entries_.size());
+  for (const auto& [name, entry] : entries_) names.push_back(name);
+  return names;
+}
+
 void StoredPages::count(TierFigures& figures) const noexcept {
   figures.pages = static_cast<int64_t>(entries_.size());
   figures.bytes = bytes_;

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "folio/tier/medium.h"
 #include "tier/device/host_blocks.h"
@@ -39,6 +40,7 @@ class StoredPages {
   /// nothing has changed then.
   [[nodiscard]] TierOutcome put(Page page);
   void drop(const PageName& name) noexcept;
+  [[nodiscard]] std::vector<PageName> names() const;
   void count(TierFigures& figures) const noexcept;
 
  private:

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tier/checks.h"
+#include "tier/manager/group_pages.h"
 #include "tier/manager/state.h"
 
 namespace folio::inline v1::tier {
@@ -29,7 +30,7 @@ Status check_between(const char* what, int64_t is, int64_t first, int64_t last) 
 Status check_tier(const TierOfCache& tier) {
   constexpr int64_t most = std::numeric_limits<int64_t>::max();
   if (tier.tier == nullptr) return refuse("a tier", "null, expected one");
-  if (tier.policy > StorePolicy::write_back) return refuse("a policy", "none of StorePolicy");
+  if (tier.policy > StorePolicy::at_eviction) return refuse("a policy", "none of StorePolicy");
   Status s = check_between("min_hits", tier.min_hits, 0, most);
   if (s.is_ok()) s = check_between("max_store_bytes", tier.max_store_bytes, 0, most);
   if (s.is_ok()) s = check_between("faults_to_rest", tier.faults_to_rest, 1, most);
@@ -54,17 +55,21 @@ Status check_tiers(std::span<const TierOfCache> tiers) {
 
 Status check(const CacheManagerOptions& o) {
   const bool is_given = o.name.function != nullptr || o.pool == nullptr;
-  if (Status s =
-          tier::check_named_pool(creating, o.pool, is_given ? o.name : o.pool->name_function());
+  if (Status s = tier::check_named_pool(
+          creating, o.pool, is_given ? o.name : o.pool->name_function(), tier::PoolGroups::any);
       !s.is_ok())
     return s;
-  if (o.planes.empty() || o.planes.data() == nullptr)
-    return refuse("planes", "empty, expected those of all layers");
   if (Status s = check_tiers(o.tiers); !s.is_ok()) return s;
   if (o.load_order > LoadOrder::extents)
     return refuse("load_order", "none of LoadOrder, expected pages or extents");
   if (o.clock.now_us == nullptr && o.clock.context != nullptr)
     return refuse("clock.now_us", "null, expected a function, as its context is not");
+  const bool stores_evicted = std::ranges::any_of(
+      o.tiers, [](const TierOfCache& t) { return t.policy == StorePolicy::at_eviction; });
+  if (stores_evicted && o.spare_pages < 1)
+    return fail(Errc::invalid_argument,
+                "{}: spare_pages is {}, expected 1 or more for StorePolicy::at_eviction", creating,
+                o.spare_pages);
   Status s = check_between("load_deadline_ms", o.load_deadline_ms, 0, most_ms);
   if (s.is_ok()) s = check_between("store_deadline_ms", o.store_deadline_ms, 0, most_ms);
   if (s.is_ok()) s = check_between("close_wait_ms", o.close_wait_ms, 0, most_ms);
@@ -81,13 +86,16 @@ Status no_memory(const char* call) {
 
 // ---- Life
 
-CacheManager::State::State(const CacheManagerOptions& given, tier::PageRuns page_runs)
-    : options(given), pool(*given.pool), runs(std::move(page_runs)), blocks(given.device) {
+CacheManager::State::State(const CacheManagerOptions& given,
+                           std::vector<tier::GroupPages> group_pages)
+    : options(given), pool(*given.pool), groups(std::move(group_pages)), blocks(given.device) {
   options.planes = {};
+  options.groups = {};
   options.tiers = {};
+  for (const tier::GroupPages& group : groups) num_layers += group.runs.num_layers();
   bool counts_hits = false;
   for (const TierOfCache& tier : given.tiers) {
-    tiers.emplace_back(tier, pool.num_pages());
+    tiers.emplace_back(tier, groups);
     writes_through |= tier.policy == StorePolicy::write_through;
     writes_back |= tier.policy == StorePolicy::write_back;
     counts_hits |= tier.min_hits != 0 && tier.policy != StorePolicy::none;
@@ -96,18 +104,20 @@ CacheManager::State::State(const CacheManagerOptions& given, tier::PageRuns page
   if (!tiers.empty()) open_stores.resize(pool.num_pages());
 }
 
-uint32_t CacheManager::State::page_at(SequenceId id, int32_t position) const noexcept {
-  const Result<int64_t> row = pool.row_start(id);
-  return row ? pool.table().entries[*row + position] : std::numeric_limits<uint32_t>::max();
+uint32_t CacheManager::State::page_at(SequenceId id, int32_t position,
+                                      uint32_t group) const noexcept {
+  const Result<int64_t> row = pool.row_start(id, group);
+  return row ? pool.table(group).entries[*row + position] : std::numeric_limits<uint32_t>::max();
 }
 
 Result<CacheManager> CacheManager::create(const CacheManagerOptions& options) noexcept {
   if (Status s = check(options); !s.is_ok()) return s;
   try {
-    Result<tier::PageRuns> runs =
-        tier::PageRuns::create(creating, options.planes, options.pool->num_pages());
-    if (!runs) return runs.error();
-    return CacheManager(new State(options, std::move(*runs)));
+    Result<std::vector<tier::GroupPages>> groups = tier::make_groups(creating, options);
+    if (!groups) return groups.error();
+    CacheManager manager(new State(options, std::move(*groups)));
+    if (Status s = manager.state_->take_spares(); !s.is_ok()) return s;
+    return manager;
   } catch (const std::bad_alloc&) {
     return no_memory("create");
   }
@@ -189,7 +199,7 @@ LoadState CacheManager::load_state(SequenceId id) const noexcept {
 
 int32_t CacheManager::layers_ready(SequenceId id) const noexcept {
   const LoadState load_state = this->load_state(id);
-  if (load_state == LoadState::loaded) return state_->runs.num_layers();
+  if (load_state == LoadState::loaded) return state_->num_layers;
   if (load_state != LoadState::loading) return 0;
   const tier::Load* const load = state_->load_of(id);
   return load == nullptr ? 0 : state_->layers_ready(*load);
@@ -200,8 +210,7 @@ Status CacheManager::cancel_load(SequenceId id) noexcept {
   const Result<int32_t> length = state_->pool.length(id);
   if (!length) return length.error();
   if (tier::Load* const load = state_->load_of(id); load != nullptr) {
-    state_->commit_what_came(*load);
-    if (load->state == LoadState::loading) state_->finish(*load, LoadState::cut_short);
+    state_->end_now(*load);
   }
   return {};
 }
@@ -213,7 +222,7 @@ Status CacheManager::commit(SequenceId id, std::span<const TokenId> written, Mer
   if (load_state(id) == LoadState::loading) state_->end_if_changed(id);
   if (load_state(id) == LoadState::loading)
     return fail(Errc::busy, "CacheManager::commit: the sequence's load is under way");
-  if (!state_->writes_through && state_->hits.empty())
+  if (!state_->writes_through && !state_->stores_evicted && state_->hits.empty())
     return state_->pool.commit(id, written, merge);
   try {
     return state_->commit(id, written, merge);
@@ -241,7 +250,7 @@ Status CacheManager::release(SequenceId id) noexcept {
 
 int64_t CacheManager::give_up_stores() noexcept {
   if (state_ == nullptr) return 0;
-  int64_t pages = 0;
+  int64_t pages = state_->give_up_evicted();
   for (size_t t = 0; t < state_->tiers.size(); ++t)
     for (; !state_->tiers[t].waiting.empty(); ++pages)
       state_->drop_waiting(t, StoreRefusal::given_up);

@@ -78,6 +78,7 @@ void CacheManager::State::poll_tier(size_t t) noexcept {
 void CacheManager::State::poll() noexcept {
   if (tiers.empty()) return;
   for (size_t t = 0; t < tiers.size(); ++t) poll_tier(t);
+  if (!evicted.empty()) store_evicted();
   if (loads.empty() && figures.stores == 0 && departures.empty()) return;
   for (Load& load : loads) commit_what_came(load);
   const int64_t now = now_us();
@@ -90,12 +91,10 @@ void CacheManager::State::poll() noexcept {
 }
 
 void CacheManager::State::close() noexcept {
+  for (Load& load : loads) end_now(load);  // which may commit, evict and promote
+  give_up_evicted();
   for (size_t t = 0; t < tiers.size(); ++t)
     while (!tiers[t].waiting.empty()) drop_waiting(t, StoreRefusal::given_up);
-  for (Load& load : loads) {
-    commit_what_came(load);
-    if (load.state == LoadState::loading) finish(load, LoadState::cut_short);
-  }
   for (const auto& [id, call] : calls) tiers[id.tier].of.tier->cancel({id.ticket});
   const auto until = Clock::now() + std::chrono::milliseconds(options.close_wait_ms);
   while (!calls.empty() && Clock::now() < until) {
@@ -103,6 +102,7 @@ void CacheManager::State::close() noexcept {
     std::this_thread::yield();
   }
   end_departures();
+  give_spares_back();
 }
 
 }  // namespace folio::inline v1::tier

@@ -27,6 +27,7 @@ const char* name(StoreRefusal refusal) noexcept {
     case StoreRefusal::failed: return "failed";
     case StoreRefusal::given_up: return "given_up";
     case StoreRefusal::no_memory: return "no_memory";
+    case StoreRefusal::no_spare: return "no_spare";
   }
   return "not a refusal";
 }

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "tier/manager/state.h"
+#include "tier/payload.h"
 
 namespace folio::inline v1::tier {
 
@@ -47,7 +48,9 @@ bool CacheManager::State::agrees(const Load& load, size_t end) noexcept {
 /// What the engine has made of the sequence is no load any more, though nobody has polled since.
 void CacheManager::State::end_if_changed(SequenceId id) noexcept {
   Load* const load = load_of(id);
-  if (load != nullptr && !is_intact(*load)) finish(*load, LoadState::cut_short);
+  if (load == nullptr) return;
+  if (!load->is_joint() && !is_intact(*load)) finish(*load, LoadState::cut_short);
+  if (load->is_joint() && !is_intact_jointly(*load)) finish_changed(*load);
 }
 
 // ---- Pages that have come
@@ -61,7 +64,8 @@ void CacheManager::State::end_loaded(Load& load, size_t page, TierOutcome outcom
   --counters.loading_pages;
   ++counters.load_outcomes[static_cast<size_t>(outcome)];
   if (!loading.has_come) load.end = std::min(load.end, page);
-  if (load.state != LoadState::loading) static_cast<void>(pool.end_io(loading.pin));
+  if (load.state != LoadState::loading || loading.is_given_up)
+    static_cast<void>(pool.end_io(std::exchange(loading.pin, {})));
 }
 
 /// The load's pages from the next one to `end`, which hold what they are to hold.
@@ -69,11 +73,22 @@ bool CacheManager::State::commit_pages(Load& load, size_t end, Merge merge) noex
   if (!agrees(load, end)) return false;
   for (size_t p = load.committed; p < end; ++p) static_cast<void>(pool.end_io(load.pages[p].pin));
   const auto tokens = std::span(load.tokens).first(end * page_size());
-  return pool.commit(load.id, tokens.subspan(load.committed * page_size()), merge).is_ok();
+  const bool is_committed =
+      pool.commit(load.id, tokens.subspan(load.committed * page_size()), merge).is_ok();
+  if (is_committed) name_pages(load.id);
+  return is_committed;
 }
 
 void CacheManager::State::commit_what_came(Load& load) noexcept {
   if (load.state != LoadState::loading) return;
+  if (load.is_joint()) {
+    const bool is_intact = is_intact_jointly(load), waits = !load.prompt.empty();
+    if (waits && is_intact && load.leaders.empty())
+      end_wait(load);
+    else if (!is_intact || (load.open == 0 && !waits))
+      settle(load, false);
+    return;
+  }
   size_t came = load.committed;
   while (came < load.end && load.pages[came].has_come) ++came;
   if (came == load.committed) {
@@ -83,11 +98,11 @@ void CacheManager::State::commit_what_came(Load& load) noexcept {
     for (; load.committed < came; ++load.committed) {
       const LoadingPage& page = load.pages[load.committed];
       TierCounters& counters = tiers[page.tier].counters;
-      tiers[page.tier].seen.add(page.page, page.name);
+      tiers[page.tier].seen[0].add(page.page, page.name);
       ++figures.loaded_pages;
       ++counters.loaded_pages;
       counters.loaded_tokens += pool.page_size();
-      counters.loaded_bytes += runs.page_bytes();
+      counters.loaded_bytes += runs().page_bytes();
       promote(load, load.committed);
     }
     tell_followers(load);
@@ -107,8 +122,8 @@ bool CacheManager::State::share_page(Load& load, const Load& leader) noexcept {
   const int32_t position = load.first_page + static_cast<int32_t>(load.committed);
   if (!is_intact(load)) return false;
   try {
-    const std::vector<Extent> there = runs.of(page_at(leader.id, position)),
-                              here = runs.of(page.page);
+    const std::vector<Extent> there = runs().of(page_at(leader.id, position)),
+                              here = runs().of(page.page);
     if (options.device != nullptr && !copy_on_device(there, here).is_ok()) return false;
     if (!commit_pages(load, load.committed + 1, Merge::allowed)) return false;
     if (options.device == nullptr &&
@@ -129,7 +144,7 @@ bool CacheManager::State::share_page(Load& load, const Load& leader) noexcept {
 /// By way of the host. It may fail, so it comes before the commit, needed or not.
 Status CacheManager::State::copy_on_device(std::span<const Extent> from,
                                            std::span<const Extent> to) noexcept {
-  Result<tier::HostBlock> block = blocks.take(runs.page_bytes());
+  Result<tier::HostBlock> block = blocks.take(tier::bytes_of(from));
   if (!block) return block.error();
   if (Status s = blocks.gather(from, block->data()); !s.is_ok()) return s;
   return blocks.scatter(block->data(), to);
@@ -192,9 +207,19 @@ void CacheManager::State::finish(Load& load, LoadState state) noexcept {
       if (calls.contains(call)) tiers[call.tier].of.tier->cancel({call.ticket});
   }
   leave_followers(load);
+  end_prefetch(load);
+}
+
+void CacheManager::State::end_prefetch(Load& load) noexcept {
   if (!load.is_prefetch) return;
   depart(load.id);
   static_cast<void>(pool.release(load.id));
+}
+
+void CacheManager::State::end_now(Load& load) noexcept {
+  if (load.is_joint()) return settle(load, true);
+  commit_what_came(load);
+  if (load.state == LoadState::loading) finish(load, LoadState::cut_short);
 }
 
 void CacheManager::State::end_late_loads(int64_t now) noexcept {
@@ -203,19 +228,23 @@ void CacheManager::State::end_late_loads(int64_t now) noexcept {
     for (const CallId& id : load.calls)
       if (const auto at = calls.find(id); at != calls.end())
         judge(id.tier, at->second, RestReason::late);
-    finish(load, LoadState::cut_short);
+    if (load.is_joint())
+      settle(load, true);
+    else
+      finish(load, LoadState::cut_short);
   }
 }
 
 int32_t CacheManager::State::layers_ready(const Load& load) const noexcept {
-  if (load.state == LoadState::loaded) return runs.num_layers();
+  if (load.is_joint()) return joint_layers_ready(load);
+  if (load.state == LoadState::loaded) return runs().num_layers();
   if (load.state != LoadState::loading || load.end != load.pages.size() || !is_intact(load))
     return 0;
   if (load.committed != load.pages.size() && load.pages[load.committed].is_shared) return 0;
-  int32_t layers = runs.num_layers();
+  int32_t layers = runs().num_layers();
   for (const CallId& id : load.calls)
     if (calls.contains(id))
-      layers = std::min(layers, runs.layers_of(tiers[id.tier].of.tier->landed({id.ticket})));
+      layers = std::min(layers, runs().layers_of(tiers[id.tier].of.tier->landed({id.ticket})));
   return layers;
 }
 

@@ -40,6 +40,7 @@ void CacheManager::State::give_room_back(const Load& load) noexcept {
 
 bool CacheManager::State::start_load(TieredAdmission& admission, std::span<const TokenId> prompt,
                                      bool is_prefetch) {
+  if (is_joint()) return start_joint_load(admission, prompt, is_prefetch);
   const size_t first_page = static_cast<size_t>(admission.cached_tokens) / page_size();
   const LoadPlan plan = look_below(admission.id, prompt, first_page);
   figures.asked_pages += std::ssize(plan.names);
@@ -129,7 +130,7 @@ size_t CacheManager::State::hand_over(Load& load, const LoadPlan& plan,
     std::vector<std::vector<Extent>> extents(count);
     std::vector<TierPage> pages(count);
     for (size_t i = 0; i < count; ++i) {
-      extents[i] = runs.of(load.pages[first + i].page);
+      extents[i] = runs().of(load.pages[first + i].page);
       pages[i] = {load.pages[first + i].name, extents[i]};
     }
     for (; count != 0; count /= 2) {

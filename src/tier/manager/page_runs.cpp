@@ -3,6 +3,7 @@
 #include "tier/manager/page_runs.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace folio::inline v1::tier {
 namespace {
@@ -48,12 +49,30 @@ Result<PageRuns> PageRuns::create(const char* call, std::span<const KVPlanes> pl
   return runs;
 }
 
+Result<PageRuns> PageRuns::create(const char* call, std::span<const StatePages> states,
+                                  uint32_t num_pages) {
+  PageRuns runs;
+  for (const StatePages& layer : states) {
+    runs.runs_.push_back({.first = {layer.data, layer.bytes}, .stride = layer.page_stride_bytes});
+    runs.ends_.push_back(static_cast<uint32_t>(runs.runs_.size()));
+    runs.bytes_ += layer.bytes;
+  }
+  if (Status s = runs.check_apart(call, num_pages); !s.is_ok()) return s;
+  return runs;
+}
+
 std::vector<Extent> PageRuns::of(uint32_t page) const {
   std::vector<Extent> extents;
   extents.reserve(runs_.size());
   for (const Run& run : runs_)
     extents.push_back({run.first.data + run.stride * int64_t{page}, run.first.bytes});
   return extents;
+}
+
+void PageRuns::copy(uint32_t from, uint32_t to) const noexcept {
+  for (const Run& run : runs_)
+    std::memcpy(run.first.data + run.stride * int64_t{to},
+                run.first.data + run.stride * int64_t{from}, static_cast<size_t>(run.first.bytes));
 }
 
 size_t PageRuns::layer_of(size_t run) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "folio/cache/page_extents.h"
+#include "folio/tier/cache_manager.h"
 
 namespace folio::inline v1::tier {
 
@@ -21,9 +22,15 @@ class PageRuns {
   [[nodiscard]] static Result<PageRuns> create(const char* call, std::span<const KVPlanes> planes,
                                                uint32_t num_pages);
 
+  /// Of states, in the order of their layers.
+  [[nodiscard]] static Result<PageRuns> create(const char* call, std::span<const StatePages> states,
+                                               uint32_t num_pages);
+
   [[nodiscard]] int64_t page_bytes() const { return bytes_; }
   [[nodiscard]] int32_t num_layers() const { return static_cast<int32_t>(ends_.size()); }
   [[nodiscard]] std::vector<Extent> of(uint32_t page) const;
+  /// In the host's memory.
+  void copy(uint32_t from, uint32_t to) const noexcept;
   /// Layers that so many leading extents have in full.
   [[nodiscard]] int32_t layers_of(uint32_t extents) const;
 

@@ -40,7 +40,14 @@ Status CacheManager::State::commit(SequenceId id, std::span<const TokenId> writt
     if (page < hits.size()) hits[page] = page == before[i] ? 0 : hits[page] + 1;
   }
   if (writes_through) store_pages(id, StorePolicy::write_through, first);
+  name_pages(id);
   return {};
+}
+
+/// What has no name is evicted without a word.
+void CacheManager::State::name_pages(SequenceId id) noexcept {
+  const int32_t full = pool.length(id).value() / pool.page_size();
+  if (stores_evicted && full != 0) static_cast<void>(pool.name(id, full - 1));
 }
 
 // ---- Which pages
@@ -75,21 +82,44 @@ void CacheManager::State::store_pages(SequenceId id, StorePolicy policy, int32_t
 
 void CacheManager::State::offer_all(size_t t, SequenceId id, int32_t first,
                                     std::span<const PageName> names) {
-  Below& below = tiers[t];
-  const auto is_wanted = [&](size_t i) {
-    const uint32_t page = page_at(id, first + static_cast<int32_t>(i));
-    return below.of.min_hits == 0 ||
-           (page < hits.size() && hits[page] >= static_cast<uint32_t>(below.of.min_hits));
-  };
-  for (size_t i = 0; i < names.size();) {
-    if (is_wanted(i)) {
-      const auto position = first + static_cast<int32_t>(i);
+  for (size_t i = 0; i < names.size() && has_bytes(0);) {
+    const auto position = first + static_cast<int32_t>(i);
+    if (is_wanted(t, id, position)) {
       const size_t there = count_there(t, id, position, names.subspan(i));
       i += there;
       if (there != 0) continue;
-      offer(t, id, position, names[i], false);
+      offer(t, {.id = id, .position = position, .group = 0, .name = names[i]});
     }
     ++i;
+  }
+  if (is_joint()) offer_companions(t, id, first, names);
+}
+
+bool CacheManager::State::is_wanted(size_t t, SequenceId id, int32_t position) const noexcept {
+  const auto min_hits = static_cast<uint32_t>(tiers[t].of.min_hits);
+  const uint32_t page = page_at(id, position);
+  return min_hits == 0 || (page < hits.size() && hits[page] >= min_hits);
+}
+
+/// Of other groups' pages those that likely hits need, and those that go down whatever is likely;
+/// when a sequence ends, what it holds, too.
+void CacheManager::State::offer_companions(size_t t, SequenceId id, int32_t first,
+                                           std::span<const PageName> names) {
+  Below& below = tiers[t];
+  const bool ends = below.of.policy == StorePolicy::write_back;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto position = first + static_cast<int32_t>(i);
+    const Result<pool::PageParts> parts = pool.parts(id, position);
+    if (!parts || !is_wanted(t, id, position)) continue;
+    int wanted = parts->likely | (ends ? parts->held : 0);
+    for (uint32_t g = 1; g < groups.size(); ++g)
+      if (groups[g].goes_down(position)) wanted |= parts->present & 1 << g;
+    for (uint32_t g = 1; g < groups.size(); ++g) {
+      if ((wanted >> g & 1) == 0) continue;
+      Offered page{.id = id, .position = position, .group = g, .name = {}};
+      if (!pool.companion_names(g, names.subspan(i, 1), {&page.name, 1}).is_ok()) continue;
+      offer(t, page);
+    }
   }
 }
 
@@ -100,7 +130,7 @@ size_t CacheManager::State::count_there(size_t t, SequenceId id, int32_t first,
   Below& below = tiers[t];
   size_t seen = 0;
   while (seen < names.size() &&
-         below.seen.have(page_at(id, first + static_cast<int32_t>(seen)), names[seen]))
+         below.seen[0].have(page_at(id, first + static_cast<int32_t>(seen)), names[seen]))
     ++seen;
   if (seen == 0 || below.loads.is_resting(now_us())) return 0;
   const int64_t found = below.of.tier->find(names.first(seen));
@@ -113,51 +143,71 @@ std::optional<PageName> CacheManager::State::parent_of(SequenceId id, int32_t po
   return name ? std::optional(*name) : std::nullopt;
 }
 
-/// Page `position` of the sequence waits to be handed over, unless it does so already.
-void CacheManager::State::offer(size_t t, SequenceId id, int32_t position, const PageName& name,
-                                bool is_promotion) {
+Result<IoPin> CacheManager::State::pin(const Offered& page) noexcept {
+  return page.group == 0 ? pool.begin_io(page.id, page.position)
+                         : pool.begin_companion_io(page.id, page.position, page.group);
+}
+
+/// The page waits to be handed over, unless it does so already, or is seen to be there.
+void CacheManager::State::offer(size_t t, const Offered& page) {
   Below& below = tiers[t];
   const int64_t now = now_us();
-  if (below.storing.contains(name)) return;
+  const int64_t bytes = runs(page.group).page_bytes();
+  if (below.storing.contains(page.name)) return;
   if (below.stores.is_resting(now)) return refuse(t, StoreRefusal::resting);
-  if (runs.page_bytes() > below.of.max_store_bytes - below.counters.store_bytes)
+  if (bytes > below.of.max_store_bytes - below.counters.store_bytes)
     return refuse(t, StoreRefusal::budget);
   std::deque<Store> more(1);
-  const std::optional<PageName> parent = parent_of(id, position);
-  const auto [entry, is_new] = below.storing.insert(name);
-  const Result<IoPin> pin = pool.begin_io(id, position);
+  const std::optional<PageName> parent =
+      page.group == 0 ? parent_of(page.id, page.position) : parent_of(page.id, page.position + 1);
+  const auto [entry, is_new] = below.storing.insert(page.name);
+  const Result<IoPin> pin = this->pin(page);
   if (!pin) {
     below.storing.erase(entry);
     return refuse(t, StoreRefusal::no_pin);
   }
-  const Store store{.name = name,
+  const Store store{.group = page.group,
+                    .name = page.name,
                     .parent = parent,
                     .pin = *pin,
-                    .page = page_at(id, position),
+                    .page = pool.page_of(*pin).value(),
                     .deadline_us = deadline(now, options.store_deadline_ms),
-                    .is_promotion = is_promotion};
+                    .is_promotion = page.is_promotion};
+  const bool is_seen = page.group != 0 && below.seen[page.group].have(store.page, page.name) &&
+                       !below.loads.is_resting(now) && below.of.tier->find({&page.name, 1}) > 0;
   try {
-    below.waiting.push_back(store);
+    if (!is_seen) below.waiting.push_back(store);
   } catch (const std::bad_alloc&) {
     below.storing.erase(entry);
     static_cast<void>(pool.end_io(*pin));
     throw;
   }
+  if (is_seen) {
+    below.storing.erase(entry);
+    static_cast<void>(pool.end_io(*pin));
+    return;
+  }
   ++below.counters.waiting_pages;
-  below.counters.store_bytes += runs.page_bytes();
-  ++open_stores[store.page];
+  below.counters.store_bytes += bytes;
+  if (store.group == 0) ++open_stores[store.page];
   ++figures.stores;
 }
 
 /// A page that a load has brought goes to the tiers above its own that ask for it.
 void CacheManager::State::promote(const Load& load, size_t page) noexcept {
   const tier::LoadingPage& loaded = load.pages[page];
-  const int32_t position = load.first_page + static_cast<int32_t>(page);
-  if (const uint32_t at = page_at(load.id, position); at < hits.size()) hits[at] = 1;
+  const size_t behind = load.is_joint() ? loaded.position : page;
+  const int32_t position = load.first_page + static_cast<int32_t>(behind);
+  if (const uint32_t at = page_at(load.id, position); loaded.group == 0 && at < hits.size())
+    hits[at] = 1;
   for (size_t t = 0; t < loaded.tier; ++t) {
     if (!tiers[t].of.promotes) continue;
     try {
-      offer(t, load.id, position, loaded.name, true);
+      offer(t, {.id = load.id,
+                .position = position,
+                .group = loaded.group,
+                .name = loaded.name,
+                .is_promotion = true});
     } catch (const std::bad_alloc&) {
       refuse(t, StoreRefusal::no_memory);
     }
@@ -166,14 +216,22 @@ void CacheManager::State::promote(const Load& load, size_t page) noexcept {
 
 // ---- To the tier, and back
 
+void CacheManager::State::let_go(const Store& store) noexcept {
+  if (store.spare != nullptr) {
+    if (--store.spare->open == 0) make_idle(storing, store.spare);
+    return;
+  }
+  static_cast<void>(pool.end_io(store.pin));
+  if (store.group == 0) --open_stores[store.page];
+}
+
 void CacheManager::State::drop_waiting(size_t t, StoreRefusal refusal) noexcept {
   Below& below = tiers[t];
   const Store& store = below.waiting.front();
-  static_cast<void>(pool.end_io(store.pin));
-  --open_stores[store.page];
+  let_go(store);
   below.storing.erase(store.name);
   --below.counters.waiting_pages;
-  below.counters.store_bytes -= runs.page_bytes();
+  below.counters.store_bytes -= runs(store.group).page_bytes();
   --figures.stores;
   refuse(t, refusal);
   below.waiting.pop_front();
@@ -208,7 +266,7 @@ bool CacheManager::State::hand_over_first(size_t t) {
     drop_waiting(t, StoreRefusal::failed);
     return true;
   }
-  const std::vector<Extent> extents = runs.of(*at);
+  const std::vector<Extent> extents = runs(store.group).of(*at);
   const TierPage page{store.name, extents, store.parent ? &*store.parent : nullptr};
   const Result<TierTicket> ticket = below.of.tier->store({&page, 1});
   if (!ticket) {
@@ -232,18 +290,17 @@ bool CacheManager::State::hand_over_first(size_t t) {
 void CacheManager::State::end_stored(size_t t, const Store& store, TierOutcome outcome) noexcept {
   Below& below = tiers[t];
   TierCounters& counters = below.counters;
-  static_cast<void>(pool.end_io(store.pin));
-  --open_stores[store.page];
+  let_go(store);
   below.storing.erase(store.name);
   --counters.storing_pages;
-  counters.store_bytes -= runs.page_bytes();
+  counters.store_bytes -= runs(store.group).page_bytes();
   --figures.stores;
   ++counters.store_outcomes[static_cast<size_t>(outcome)];
   if (outcome != TierOutcome::done) return;
-  below.seen.add(store.page, store.name);
+  below.seen[store.group].add(store.page, store.name);
   ++counters.stored_pages;
-  counters.stored_tokens += pool.page_size();
-  counters.stored_bytes += runs.page_bytes();
+  counters.stored_tokens += store.group == 0 ? pool.page_size() : 0;
+  counters.stored_bytes += runs(store.group).page_bytes();
 }
 
 /// Pins stay until the tier says that it has ended.

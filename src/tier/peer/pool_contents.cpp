@@ -7,7 +7,8 @@
 namespace folio::inline v1::tier {
 
 void PoolContents::add(const PoolEvent& event, std::span<const TokenId> tokens) {
-  if (event.kind != PoolEventKind::stored || !event.has_name || event.group != 0) return;
+  if (event.kind != PoolEventKind::stored || !event.has_name) return;
+  if (event.group != 0) return snapshot_companions_.push_back(event);
   static_cast<void>(remove(event.content));  // no pool tells one twice
   contents_[event.content] = {.parent = event.parent,
                               .adapter = event.adapter,
@@ -17,9 +18,29 @@ void PoolContents::add(const PoolEvent& event, std::span<const TokenId> tokens) 
 
 void PoolContents::settle() {
   for (const auto& [id, content] : contents_) look_at(id);
+  for (const PoolEvent& event : snapshot_companions_) static_cast<void>(note_companion(event));
+  snapshot_companions_ = {};
+}
+
+/// Several pages may have a content, each with a companion of its own, and several contents a name:
+/// those that are served count.
+bool PoolContents::note_companion(const PoolEvent& event) {
+  const auto content = contents_.find(event.content);
+  if (!event.has_name || content == contents_.end() || content->second.served == Served::no)
+    return false;
+  if (event.kind == PoolEventKind::stored) {
+    Companion& companion = companions_[event.name];
+    companion.place = {.leading = event.parent_name, .group = event.group};
+    return ++companion.pages == 1;
+  }
+  const auto found = companions_.find(event.name);
+  if (found == companions_.end() || --found->second.pages > 0) return false;
+  companions_.erase(found);
+  return true;
 }
 
 bool PoolContents::note(const PoolEvent& event, std::span<const TokenId> tokens) {
+  if (event.group != 0) return note_companion(event);
   if (event.kind == PoolEventKind::removed) return remove(event.content);
   if (event.kind != PoolEventKind::stored) return false;
   const bool was_there = has(event.name);
@@ -79,31 +100,49 @@ bool PoolContents::remove(uint64_t content) {
 void PoolContents::clear() noexcept {
   contents_.clear();
   names_.clear();
+  companions_.clear();
   unserved_ = 0;
+}
+
+std::optional<PoolContents::Place> PoolContents::find(const PageName& name) const noexcept {
+  if (names_.contains(name)) return Place{.leading = name, .group = 0};
+  const auto companion = companions_.find(name);
+  if (companion == companions_.end()) return std::nullopt;
+  return companion->second.place;
 }
 
 std::vector<PageName> PoolContents::names() const {
   std::vector<PageName> names;
-  names.reserve(names_.size());
+  names.reserve(names_.size() + companions_.size());
   for (const auto& [name, ids] : names_) names.push_back(name);
+  for (const auto& [name, companion] : companions_) names.push_back(name);
   return names;
 }
 
-PoolContents::Chain PoolContents::chain_to(const PageName& name) const {
-  const auto entry = names_.find(name);
-  if (entry == names_.end()) return {};
+std::vector<const PoolContents::Content*> PoolContents::path_to(uint64_t content) const {
   std::vector<const Content*> path;
-  for (auto at = contents_.find(entry->second.front());; at = contents_.find(at->second.parent)) {
-    if (at == contents_.end()) return {};
+  for (auto at = contents_.find(content); at != contents_.end();
+       at = contents_.find(at->second.parent)) {
     path.push_back(&at->second);
-    if (at->second.served == Served::first) break;
+    if (at->second.served == Served::first) return path;
   }
-  Chain chain{.names = {}, .tokens = {}, .adapter = path.back()->adapter};
-  for (auto at = path.rbegin(); at != path.rend(); ++at) {
-    chain.names.push_back((*at)->name);
-    chain.tokens.insert(chain.tokens.end(), (*at)->tokens.begin(), (*at)->tokens.end());
+  return {};
+}
+
+PoolContents::Chain PoolContents::chain_to(const PageName& leading) const {
+  const auto entry = names_.find(leading);
+  if (entry == names_.end()) return {};
+  for (const uint64_t content : entry->second) {
+    const std::vector<const Content*> path = path_to(content);
+    if (path.empty()) continue;
+    Chain chain{.names = {}, .tokens = {}, .adapter = path.back()->adapter};
+    for (auto at = path.rbegin(); at != path.rend(); ++at) {
+      chain.names.push_back((*at)->name);
+      chain.tokens.insert(chain.tokens.end(), (*at)->tokens.begin(), (*at)->tokens.end());
+    }
+    return chain;
   }
-  return chain;
+  return {};
 }
 
 }  // namespace folio::inline v1::tier

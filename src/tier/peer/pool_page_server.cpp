@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/peer/pool_page_server.cpp: leases of a pool's pages: their prefix is admitted, the pages
-/// asked for are pinned, the sequence is released.
+/// tier/peer/pool_page_server.cpp: leases of a pool's pages: those that are asked for are pinned,
+/// behind a sequence without tokens, of their adapter.
 #include "folio/tier/pool_page_server.h"
 
 #include <chrono>
-#include <limits>
 #include <map>
 #include <new>
 #include <optional>
 #include <utility>
 
 #include "tier/checks.h"
-#include "tier/manager/page_runs.h"
+#include "tier/manager/group_pages.h"
 #include "tier/payload.h"
 #include "tier/peer/areas.h"
 #include "tier/peer/page_message.h"
@@ -41,27 +40,29 @@ struct PoolPageServer::State {
     IoPin pin;
     std::vector<Extent> extents;
   };
-  using Wanted = std::map<PageName, std::vector<size_t>>;  ///< where in the message
+  /// Where in the message, by groups of each leading page.
+  using Wanted = std::map<PageName, std::vector<std::pair<uint32_t, size_t>>>;
 
-  State(Transport* t, const PoolPageServerOptions& o, tier::PageRuns r)
-      : transport(t), options(o), runs(std::move(r)), contents(o.name), news(t) {}
+  State(Transport* t, const PoolPageServerOptions& o, std::vector<tier::GroupPages> g)
+      : transport(t), options(o), groups(std::move(g)), contents(o.name), news(t) {}
 
   /// Learns what the pool has, and registers its memory.
   [[nodiscard]] Status begin();
   void take(PeerId peer, const PageMessage& message);
   void subscribe(PeerId peer, const PageMessage& message);
   void lend(PeerId peer, const PageMessage& message);
-  /// As many pages as there are of those that lead to `name` and are asked for.
-  void borrow(const PageName& name, const Wanted& wanted,
+  /// As many pages as there are of those `wanted` that lie on the way to `leading`; they are wanted
+  /// no more.
+  void borrow(const PageName& leading, Wanted* wanted,
               std::vector<std::optional<Loan>>* loans) noexcept;
-  [[nodiscard]] std::optional<Loan> pin(SequenceId id, int32_t entry) noexcept;
+  [[nodiscard]] std::optional<Loan> take(IoPin pin, uint32_t group) noexcept;
   void end(const Lease& lease) noexcept;
   void expire(Clock::time_point now) noexcept;
   void say(PeerId peer, const PageMessage& message);
 
   Transport* const transport;
   const PoolPageServerOptions options;
-  const tier::PageRuns runs;
+  const std::vector<tier::GroupPages> groups;
   tier::Areas areas;
   tier::PoolContents contents;
   tier::PageNews news;
@@ -71,34 +72,39 @@ struct PoolPageServer::State {
 
 // ---- Loans
 
-std::optional<PoolPageServer::State::Loan> PoolPageServer::State::pin(SequenceId id,
-                                                                      int32_t entry) noexcept {
-  const auto pin = options.pool->begin_io(id, entry);
-  if (!pin) return std::nullopt;
+std::optional<PoolPageServer::State::Loan> PoolPageServer::State::take(IoPin pin,
+                                                                       uint32_t group) noexcept {
   try {
-    return Loan{*pin, runs.of(options.pool->page_of(*pin).value())};
+    return Loan{pin, groups[group].runs.of(options.pool->page_of(pin).value())};
   } catch (const std::bad_alloc&) {
-    (void)options.pool->end_io(*pin);
+    (void)options.pool->end_io(pin);
     return std::nullopt;
   }
 }
 
-void PoolPageServer::State::borrow(const PageName& name, const Wanted& wanted,
+void PoolPageServer::State::borrow(const PageName& leading, Wanted* wanted,
                                    std::vector<std::optional<Loan>>* loans) noexcept {
   try {
-    tier::PoolContents::Chain chain = contents.chain_to(name);
-    if (chain.names.empty()) return;
-    // a hit is a token short of the prompt at least; no page goes on with this one
-    chain.tokens.push_back(std::numeric_limits<TokenId>::min());
-    const auto admission = options.pool->admit(chain.tokens, {.adapter = chain.adapter});
+    tier::PoolContents::Chain chain = contents.chain_to(leading);
+    std::vector<pool::PromptPage> pages;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < chain.names.size(); ++i) {
+      const auto asked = wanted->extract(chain.names[i]);
+      if (asked.empty()) continue;
+      for (const auto& [group, at] : asked.mapped()) {
+        pages.push_back({.position = static_cast<int32_t>(i), .group = group});
+        places.push_back(at);
+      }
+    }
+    std::vector<IoPin> pins(pages.size());
+    chain.tokens.push_back(0);  // pages end before their prompt does
+    const std::span<const TokenId> prompt = chain.tokens;
+    const auto admission = options.pool->admit(prompt.first(1), {.adapter = chain.adapter});
     if (!admission) return;
-    const int32_t found = admission->cached_tokens / options.pool->page_size();
-    for (int32_t i = 0; i < found; ++i)
-      if (const auto asked = wanted.find(chain.names[static_cast<size_t>(i)]);
-          asked != wanted.end())
-        for (const size_t at : asked->second)
-          if (!(*loans)[at]) (*loans)[at] = pin(admission->id, i);
+    (void)options.pool->begin_prompt_io(admission->id, prompt, pages, pins);
     (void)options.pool->release(admission->id);
+    for (size_t i = 0; i < pages.size(); ++i)
+      if (pins[i] != IoPin{}) (*loans)[places[i]] = take(pins[i], pages[i].group);
   } catch (const std::bad_alloc&) {  // before anything was pinned: those pages are refused
   }
 }
@@ -109,13 +115,20 @@ void PoolPageServer::State::lend(PeerId peer, const PageMessage& message) {
   if (leases.contains({peer, message.ticket}) || count > most_names)
     return void(++figures.bad_messages);
   Wanted wanted;
-  for (size_t i = 0; i < count; ++i) wanted[message.names[i]].push_back(i);
+  std::vector<std::optional<PageName>> leading(count);
+  for (size_t i = 0; i < count; ++i) {
+    const auto place = contents.find(message.names[i]);
+    if (!place || groups[place->group].runs.page_bytes() == 0) continue;
+    wanted[place->leading].emplace_back(place->group, i);
+    leading[i] = place->leading;
+  }
   std::vector<std::optional<Loan>> loans(count);
   Lease& lease = leases[{peer, message.ticket}];
   lease.pins.reserve(count);
   // pages of one prompt are asked for first to last: the last one's prefix has them all
   for (size_t i = count; i-- > 0;)
-    if (!loans[i] && contents.has(message.names[i])) borrow(message.names[i], wanted, &loans);
+    if (const auto& page = leading[i]; page && wanted.contains(*page))
+      borrow(*page, &wanted, &loans);
 
   lease.end = Clock::now() + std::chrono::milliseconds(options.lease_ms);
   for (const auto& loan : loans)
@@ -207,10 +220,11 @@ Status PoolPageServer::State::begin() {
   contents.settle();
   for (const std::span<std::byte> memory : options.memory)
     if (Status s = areas.add(*transport, memory); !s.is_ok()) return s;
-  for (const uint32_t page : {0U, options.pool->num_pages() - 1})
-    for (const Extent& e : runs.of(page))
-      if (!areas.run_of(e))
-        return fail(Errc::invalid_argument, "{}: memory is without a part of planes", creating);
+  for (const tier::GroupPages& group : groups)
+    for (const uint32_t page : {0U, group.num_pages - 1})
+      for (const Extent& e : group.runs.of(page))
+        if (!areas.run_of(e))
+          return fail(Errc::invalid_argument, "{}: memory is without a part of planes", creating);
   return {};
 }
 
@@ -229,18 +243,19 @@ Result<std::unique_ptr<PoolPageServer>> PoolPageServer::create(
     return fail(Errc::invalid_argument, "{}: {} is {}", creating, option, what);
   };
   if (transport == nullptr) return refuse("transport", "null");
-  if (Status s = tier::check_named_pool(creating, o.pool, o.name); !s.is_ok()) return s;
-  if (o.planes.empty() || o.planes.data() == nullptr)
-    return refuse("planes", "empty, expected those of all layers");
+  if (Status s = tier::check_named_pool(creating, o.pool, o.name, tier::PoolGroups::any);
+      !s.is_ok())
+    return s;
   if (o.memory.empty() || o.memory.data() == nullptr)
     return refuse("memory", "empty, expected what the planes lie in");
   if (o.lease_ms < 1 || o.lease_ms > most_ms)
     return fail(Errc::invalid_argument, "{}: lease_ms is {}, expected 1 .. {}", creating,
                 o.lease_ms, most_ms);
   try {
-    auto runs = tier::PageRuns::create(creating, o.planes, o.pool->num_pages());
-    if (!runs) return runs.error();
-    auto state = std::make_unique<State>(transport, o, std::move(*runs));
+    auto groups =
+        tier::make_groups(creating, {.pool = o.pool, .planes = o.planes, .groups = o.groups});
+    if (!groups) return groups.error();
+    auto state = std::make_unique<State>(transport, o, std::move(*groups));
     if (Status s = state->begin(); !s.is_ok()) {
       state->areas.remove_all(*transport);
       return s;

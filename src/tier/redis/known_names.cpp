@@ -29,6 +29,13 @@ void KnownNames::tell(const PageName& name, Entry& entry, TierChange change) noe
   tier::tell(observer_, change, name);
 }
 
+std::vector<PageName> KnownNames::told_names() const {
+  std::vector<PageName> names;
+  for (const auto& [name, entry] : entries_)
+    if (entry.is_told) names.push_back(name);
+  return names;
+}
+
 void KnownNames::lose() noexcept {
   ++epoch_;
   if (observer_.function == nullptr) return;

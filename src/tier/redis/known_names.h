@@ -50,6 +50,8 @@ class KnownNames {
   /// Tells of pages whose time has ended; returns when the next one's may, and never if none's.
   Clock::time_point expire(Clock::time_point now) noexcept;
 
+  /// Those that an observer was told are there.
+  [[nodiscard]] std::vector<PageName> told_names() const;
   [[nodiscard]] int64_t own_pages() const noexcept { return static_cast<int64_t>(own_.size()); }
   [[nodiscard]] int64_t own_bytes() const noexcept { return own_bytes_; }
 

@@ -121,6 +121,13 @@ void RedisMedium::let_go(const PageName& name) {
   wake_.notify_one();
 }
 
+bool RedisMedium::visit_names(const NameVisitor& visitor) {
+  const std::lock_guard lock(mutex_);
+  const std::vector<PageName> names = known_.told_names();
+  visitor.function(visitor.context, names);
+  return true;
+}
+
 void RedisMedium::count(TierFigures& figures) const noexcept {
   const std::lock_guard lock(mutex_);
   figures.pages = known_.own_pages();

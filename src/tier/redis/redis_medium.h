@@ -30,6 +30,7 @@ class RedisMedium final : public Medium {
   int32_t find(std::span<const PageName> names) noexcept override;
   void run(std::span<Job* const> jobs) noexcept override;
   void drop(const PageName& name) noexcept override;
+  bool visit_names(const NameVisitor& visitor) override;
   uint32_t batch() const noexcept override;
   bool loads_in_order() const noexcept override { return true; }
   void count(TierFigures& figures) const noexcept override;

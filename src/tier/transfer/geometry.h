@@ -4,7 +4,8 @@
 ///
 /// A *piece* is what one page has of one layer. It has up to four *sections*: the values of K and
 /// of V, then the scales of K and of V; each is rows of `row_bytes` for a token and a head. Its
-/// bytes go in the order of sections, and within them in the sender's storage order.
+/// bytes go in the order of sections, and within them in the sender's storage order. A state is as
+/// a page of one token, whose sections are its parts.
 #pragma once
 
 #include <array>
@@ -25,7 +26,7 @@ enum class ScaleKind : uint8_t {
   shared = 2,  ///< all pages share them: they are the same on both ends, or written by the copy
 };
 
-/// As peers tell it to one another.
+/// Of layers that are alike, as peers tell it to one another.
 struct Geometry {
   Digest256 model;
   int32_t num_layers = 0, page_size = 0, head_size = 0;
@@ -38,6 +39,8 @@ struct Geometry {
   uint8_t is_mla = 0;
   uint8_t has_tensor_scales = 0;
   uint32_t shared_crc = 0;  ///< CRC32C of what the pages share: scales, tensor scales
+  /// of states: bytes of each part for a head; not among `fields`
+  std::array<int64_t, num_sections> state_rows = {};
 
   void fields(auto& f) {
     f(model), f(num_layers), f(page_size), f(head_size), f(first_head), f(num_heads);
@@ -45,16 +48,34 @@ struct Geometry {
     f(has_tensor_scales), f(shared_crc);
   }
 
+  [[nodiscard]] bool is_state() const noexcept { return state_rows[0] != 0; }
   /// For a token and a head; 0: there is no such section.
   [[nodiscard]] int64_t row_bytes_of(int section) const noexcept;
   /// Of its stored values and scales, the same bytes mean the same.
   [[nodiscard]] bool has_bytes_of(const Geometry& other) const noexcept;
 };
 
-/// Of an end's planes. Errors: invalid_argument naming what of `end` is wrong, unsupported for
-/// planes that no handover can take
+/// Layers of an end that are alike, and which heads of the model they have.
+struct AlikeLayers {
+  std::span<const KVPlanes> planes = {};
+  int32_t first_head = 0, total_heads = 0;  ///< 0: all are here
+  int64_t num_pages = 0;                    ///< that the planes have at least
+  int32_t page_size = 0;                    ///< of the pool
+  const char* name = "";                    ///< of what has the planes, before "planes"
+};
+/// Errors, of `function`: invalid_argument naming what is wrong, unsupported for planes that no
+/// handover can take; throws std::bad_alloc
+[[nodiscard]] Result<Geometry> geometry_of(const char* function, const AlikeLayers& layers,
+                                           const Digest256& model);
+/// Of the planes of an end without groups. Errors: the same, also naming what of `end` is wrong
 [[nodiscard]] Result<Geometry> geometry_of(const char* function, const TransferEnd& end) noexcept;
+/// CRC32C of what the pages of a layer share.
+[[nodiscard]] uint32_t shared_crc_of(const KVPlanes& planes, int32_t first_head) noexcept;
+/// What is wrong with an end, its pages and groups apart.
+[[nodiscard]] Status check_end(const char* function, const TransferEnd& end) noexcept;
 
+/// Scales of a head.
+[[nodiscard]] int64_t granules(int32_t head_size, int32_t granularity) noexcept;
 /// What a peer says its pages are like: every number is in a range in which no size overflows.
 [[nodiscard]] Status check_geometry(const Geometry& geometry) noexcept;
 
@@ -64,8 +85,10 @@ struct HeadRange {
 };
 [[nodiscard]] HeadRange common_heads(const Geometry& a, const Geometry& b) noexcept;
 
-/// Whether the sender's pages can become the receiver's, as far as numbers tell. Errors:
-/// unsupported with the reason
+/// Whether the sender's pages can become the receiver's, as far as numbers tell, whatever heads
+/// they have. Errors: unsupported with the reason
+[[nodiscard]] Status check_alike(const Geometry& sender, const Geometry& receiver) noexcept;
+/// The same, and whether they have heads in common.
 [[nodiscard]] Status check_pair(const Geometry& sender, const Geometry& receiver) noexcept;
 /// Whether the sender's bytes may land in the receiver's pages.
 [[nodiscard]] bool is_direct(const Geometry& sender, const Geometry& receiver) noexcept;
@@ -77,10 +100,15 @@ struct Place {
   int64_t base = 0, page_stride = 0, slot_stride = 0, head_stride = 0;
 };
 
-/// Of all layers, num_sections each; those that do not exist are zero. Errors: invalid_argument for
-/// planes that do not lie in `regions`
-[[nodiscard]] Result<std::vector<Place>> places_of(const char* function, const TransferEnd& end,
-                                                   const Geometry& geometry) noexcept;
+/// Appends those of a layer, num_sections; those that do not exist are zero. `layer` is the model's
+/// number. Errors: invalid_argument for planes, or a state, that do not lie in `regions`; throws
+/// std::bad_alloc
+[[nodiscard]] Status add_places(const char* function, std::span<const TransferRegion> regions,
+                                const Geometry& geometry, const KVPlanes& planes, size_t layer,
+                                std::vector<Place>& places);
+[[nodiscard]] Status add_places(const char* function, std::span<const TransferRegion> regions,
+                                const Geometry& geometry, const StatePages& state,
+                                int64_t num_pages, size_t layer, std::vector<Place>& places);
 
 /// Where the sections of a piece lie in a slot, and how many bytes that takes.
 struct SlotLayout {

@@ -39,37 +39,53 @@ std::optional<std::pair<RegionId, int64_t>> find_region(std::span<const Transfer
 
 }  // namespace
 
-Result<std::vector<Place>> places_of(const char* function, const TransferEnd& end,
-                                     const Geometry& geometry) noexcept {
-  try {
-    std::vector<Place> places;
-    for (size_t layer = 0; layer < end.planes.size(); ++layer) {
-      for (int section = 0; section < num_sections; ++section) {
-        const KVPlanes& planes = end.planes[layer];
-        const PagedKVView& view = section % 2 == 0 ? planes.key : planes.value;
-        const ScaleView& s = view.scales;
-        Place& place = places.emplace_back();
-        const int64_t row = geometry.row_bytes_of(section);
-        if (row == 0) continue;
-        const bool is_scale = section >= 2;
-        place.page_stride = is_scale ? s.page_stride_bytes : view.page_stride_bytes;
-        place.slot_stride = is_scale ? s.slot_stride_bytes : view.slot_stride_bytes;
-        place.head_stride = is_scale ? s.head_stride_bytes : view.head_stride_bytes;
-        const auto [low, high] = reach(view, place, row);
-        const auto found = find_region(end.regions, is_scale ? s.data : view.data, low, high);
-        if (!found)
-          return fail(Errc::invalid_argument,
-                      "{}: planes[{}].{}{} lies in no region, expected one of end.regions",
-                      function, layer, section % 2 == 0 ? "key" : "value",
-                      is_scale ? ".scales" : "");
-        place.region = found->first.value;
-        place.base = found->second;
-      }
-    }
-    return places;
-  } catch (const std::bad_alloc&) {
-    return fail(Errc::out_of_memory, "{}: no memory for places", function);
+Status add_places(const char* function, std::span<const TransferRegion> regions,
+                  const Geometry& geometry, const KVPlanes& planes, size_t layer,
+                  std::vector<Place>& places) {
+  for (int section = 0; section < num_sections; ++section) {
+    const PagedKVView& view = section % 2 == 0 ? planes.key : planes.value;
+    const ScaleView& s = view.scales;
+    Place& place = places.emplace_back();
+    const int64_t row = geometry.row_bytes_of(section);
+    if (row == 0) continue;
+    const bool is_scale = section >= 2;
+    place.page_stride = is_scale ? s.page_stride_bytes : view.page_stride_bytes;
+    place.slot_stride = is_scale ? s.slot_stride_bytes : view.slot_stride_bytes;
+    place.head_stride = is_scale ? s.head_stride_bytes : view.head_stride_bytes;
+    const auto [low, high] = reach(view, place, row);
+    const auto found = find_region(regions, is_scale ? s.data : view.data, low, high);
+    if (!found)
+      return fail(Errc::invalid_argument,
+                  "{}: planes[{}].{}{} lies in no region, expected one of end.regions", function,
+                  layer, section % 2 == 0 ? "key" : "value", is_scale ? ".scales" : "");
+    place.region = found->first.value;
+    place.base = found->second;
   }
+  return {};
+}
+
+Status add_places(const char* function, std::span<const TransferRegion> regions,
+                  const Geometry& geometry, const StatePages& state, int64_t num_pages,
+                  size_t layer, std::vector<Place>& places) {
+  const int64_t last = (num_pages - 1) * state.page_stride_bytes;
+  const auto found = find_region(regions, state.data, std::min<int64_t>(last, 0),
+                                 std::max<int64_t>(last, 0) + state.bytes);
+  if (!found)
+    return fail(Errc::invalid_argument,
+                "{}: the state of layer {} lies in no region, expected one of end.regions",
+                function, layer);
+  int64_t before = 0;
+  for (const int64_t row : geometry.state_rows) {
+    Place& place = places.emplace_back();
+    if (row == 0) continue;
+    place = {.region = found->first.value,
+             .base = found->second + before,
+             .page_stride = state.page_stride_bytes,
+             .slot_stride = row,
+             .head_stride = row};
+    before += row * geometry.num_heads;
+  }
+  return {};
 }
 
 SlotLayout slot_layout(const Geometry& sender, int32_t heads) noexcept {

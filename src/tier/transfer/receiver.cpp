@@ -26,12 +26,12 @@ Status no_memory(const char* call) {
 void HandoverReceiver::State::take(PartId id, Part& part, Done& done) {
   Incoming& sequence = sequences.at(part.request);
   if (part.open_pieces != 0) return refuse_part(id, "the last message before all has landed");
-  if (done.pieces != part.has_landed.size() || done.num_tokens != sequence.tokens.size() ||
-      done.token_crc != crc_of_tokens(sequence.tokens))
+  if (done.pieces != static_cast<uint64_t>(part.pieces) ||
+      done.num_tokens != sequence.tokens.size() || done.token_crc != crc_of_tokens(sequence.tokens))
     return refuse_part(id, "a last message of other tokens");
   PageName name;
   const NamedTokens named{sequence.tokens, sequence.spans, sequence.salt, sequence.adapter};
-  if (done.is_named != 0 && last_name(options.end.name, named, geometry.page_size, name) &&
+  if (done.is_named != 0 && last_name(options.end.name, named, own.layout.page_size(), name) &&
       name != done.name)
     return refuse_part(id, "a last message of another name");
   part.step = Step::done;
@@ -41,15 +41,14 @@ void HandoverReceiver::State::take(PartId id, Part& part, Done& done) {
 
 void HandoverReceiver::State::commit_if_whole(uint64_t request) {
   Incoming& sequence = sequences.at(request);
-  int32_t heads = 0;
-  for (const PartId& id : sequence.parts) {
+  for (const PartId& id : sequence.parts)
     if (parts.at(id).step != Step::done) return;
-    heads += peers.at(id.first).heads.count;
-  }
-  if (heads != geometry.num_heads) return;
+  if (layers_ready(sequence) != static_cast<int32_t>(own.layout.num_layers())) return;
   const auto tokens =
       std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.cached_tokens));
-  if (Status s = pool.commit(sequence.id, tokens); !s.is_ok())
+  if (Status s =
+          has_groups ? pool.commit_load(sequence.id, tokens) : pool.commit(sequence.id, tokens);
+      !s.is_ok())
     return fail_sequence(request, AbortCode::failed, s);
   received.push_back({.request = request,
                       .id = sequence.id,
@@ -197,15 +196,18 @@ Status check(const HandoverReceiverOptions& o) {
 Result<HandoverReceiver> HandoverReceiver::create(const HandoverReceiverOptions& options) noexcept {
   const char* const function = "HandoverReceiver::create";
   if (Status s = check(options); !s.is_ok()) return s;
-  const Result<Geometry> geometry = geometry_of(function, options.end);
-  if (!geometry) return geometry.error();
+  Result<EndPages> pages = pages_of(function, options.end);
+  if (!pages) return pages.error();
   Result<std::vector<Place>> places = std::vector<Place>();
-  if (options.landing == Landing::direct) places = places_of(function, options.end, *geometry);
+  if (options.landing == Landing::direct) places = places_of(function, options.end, *pages);
   if (!places) return places.error();
   HandoverReceiverOptions given = options;
   if (given.executor.parallel_for == nullptr) given.executor = serial_executor();
   if (given.staging_slot_bytes == 0)
-    given.staging_slot_bytes = 4 * slot_layout(*geometry, geometry->num_heads).bytes;
+    for (const GroupLayout& group : pages->layout.groups)
+      given.staging_slot_bytes = std::max(
+          given.staging_slot_bytes,
+          (group.is_state() ? 1 : 4) * slot_layout(group.pages, group.pages.num_heads).bytes);
   given.staging_slot_bytes = (given.staging_slot_bytes + 63) / 64 * 64;
   Transport& transport = *options.end.transport;
   Result<Staging> staging =
@@ -213,7 +215,8 @@ Result<HandoverReceiver> HandoverReceiver::create(const HandoverReceiverOptions&
   if (!staging) return staging.error();
   const RegionId region = staging->region();
   try {
-    return HandoverReceiver(new State(given, *geometry, std::move(*places), std::move(*staging)));
+    return HandoverReceiver(
+        new State(given, std::move(*pages), std::move(*places), std::move(*staging)));
   } catch (const std::bad_alloc&) {
     static_cast<void>(transport.remove_region(region));
     return no_memory("create");

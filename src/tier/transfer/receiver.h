@@ -42,20 +42,20 @@ struct HandoverReceiver::State {
   /// A sender that has said hello.
   struct Peer {
     bool is_refused = false;
-    tier::Geometry geometry = {};
-    tier::HeadRange heads = {};
-    bool is_direct = false;
+    bool is_known = false;  ///< has said what its layers are like
+    tier::Layout layout = {};
+    tier::Bundles bundles = {};
     uint64_t last_id = 0;  ///< that it announced
   };
   using PartId = std::pair<PeerId, uint64_t>;
   struct Part {
     uint64_t request = 0;
     Step step = Step::filling;
-    std::shared_ptr<Pins> pins = {};       ///< if direct
-    int32_t first_page = 0, end_page = 0;  ///< of the sender
-    std::vector<bool> has_landed = {};     ///< by layer and page
-    std::vector<int32_t> landed = {};      ///< pieces, by layer
-    int64_t open_pieces = 0;
+    std::shared_ptr<Pins> pins = {};                 ///< if direct
+    std::vector<std::vector<int32_t>> entries = {};  ///< by bundle: of the sender's row, ascending
+    std::vector<std::vector<bool>> has_landed = {};  ///< by layer, as the entries of its bundle
+    std::vector<size_t> landed = {};                 ///< pieces, by layer
+    int64_t pieces = 0, open_pieces = 0;
     uint32_t wanted_slots = 0, got_slots = 0;
     std::set<uint32_t> slots = {};  ///< that it may write to
     int64_t heard_ms = 0;           ///< fencing and cut off: since then
@@ -67,17 +67,20 @@ struct HandoverReceiver::State {
     uint64_t adapter = 0;
     std::vector<ContentSpan> spans = {};
     int32_t cached_tokens = 0;
-    std::vector<uint32_t> pages = {};  ///< behind those
+    std::vector<tier::TokenRun> runs = {};          ///< to be filled
+    std::vector<std::vector<uint32_t>> pages = {};  ///< by group and entry; no_page: not to fill
     std::weak_ptr<Pins> pins = {};
     std::vector<TokenId> output = {};
     std::vector<PartId> parts = {};
     int64_t begun_ms = 0, heard_ms = 0;
   };
 
+  static constexpr uint32_t no_page = 0xffffffffU;
+
   HandoverReceiverOptions options;
-  std::vector<KVPlanes> planes = {};
   std::vector<TransferRegion> regions = {};
-  tier::Geometry geometry = {};
+  tier::EndPages own;
+  bool has_groups = false;               ///< speaks groups_version
   std::vector<tier::Place> places = {};  ///< unless all is staged
   tier::Staging staging;
   Transport& transport;
@@ -92,12 +95,12 @@ struct HandoverReceiver::State {
   HandoverReceiverFigures figures = {};
   Status fault = {};
 
-  State(const HandoverReceiverOptions& given, const tier::Geometry& own,
+  State(const HandoverReceiverOptions& given, tier::EndPages pages,
         std::vector<tier::Place> own_places, tier::Staging own_staging)
       : options(given),
-        planes(given.end.planes.begin(), given.end.planes.end()),
         regions(given.end.regions.begin(), given.end.regions.end()),
-        geometry(own),
+        own(std::move(pages)),
+        has_groups(!given.end.groups.empty()),
         places(std::move(own_places)),
         staging(std::move(own_staging)),
         transport(*given.end.transport),
@@ -110,8 +113,12 @@ struct HandoverReceiver::State {
   void receive();
   void take(const PeerMessage& message);
   void take(PeerId peer, const tier::Hello& hello);
+  void take(PeerId peer, tier::Groups& groups);
+  void refuse_peer(PeerId peer, const Status& why);
+  void welcome(PeerId peer, Peer& known);
   void take(PeerId peer, tier::Announce& announce);
   void take(PartId id, Part& part, const tier::Want& want);
+  void take(PartId, Part&, const tier::Computing&) {}  // has been heard
   void take(PartId id, Part& part, const tier::Landed& landed);
   void take(PartId id, Part& part, tier::Done& done);
   void take(PartId id, Part& part, const tier::Ended& ended);
@@ -120,22 +127,45 @@ struct HandoverReceiver::State {
   void refuse_message(PeerId peer, const char* what);
   /// The message is out of order, and so all that the part brings.
   void refuse_part(PartId id, const char* what);
-  [[nodiscard]] Status check_sender(const tier::Geometry& sender);
+  [[nodiscard]] Status check_sender(const tier::Layout& sender, const tier::Bundles& bundles);
 
   // Announcements.
   [[nodiscard]] Status open(const tier::Announce& announce);
+  /// Room for all tokens, and the runs that are to be filled.
+  [[nodiscard]] Status reserve(Incoming& sequence);
+  [[nodiscard]] Status reserve_groups(Incoming& sequence);
+  void add_run(Incoming& sequence, tier::TokenRun run);
+  [[nodiscard]] std::vector<uint32_t> direct_pages(const Incoming& sequence,
+                                                   const tier::Bundles& bundles) const;
+  [[nodiscard]] Part make_part(const Incoming& sequence, const Peer& peer, uint64_t request) const;
   [[nodiscard]] Status join(const Incoming& sequence, const Peer& peer,
                             const tier::Announce& announce) const;
   [[nodiscard]] Status pin(Incoming& sequence, std::shared_ptr<Pins>& pins);
   void refuse(PeerId peer, uint64_t id, const Status& why);
 
   // Pieces.
+  /// A piece that is told of: by number, and what it is of.
+  struct Told {
+    const tier::Bundle& bundle;
+    const tier::GroupLayout& from;
+    tier::Geometry theirs;
+    size_t layer;
+    tier::LandedPiece piece;
+  };
   [[nodiscard]] const char* fault_of(const Peer& peer, const Part& part, uint32_t layer,
                                      const tier::LandedPiece& piece) const;
-  [[nodiscard]] bool is_intact(const Peer& peer, const Incoming& sequence, uint32_t layer,
-                               const tier::LandedPiece& piece);
-  [[nodiscard]] Status convert(const Peer& peer, const Incoming& sequence, uint32_t layer,
-                               const tier::LandedPiece& piece);
+  [[nodiscard]] bool is_intact(const Told& told, const Incoming& sequence);
+  [[nodiscard]] Status convert(const Told& told, const Incoming& sequence);
+  void copy_state(const Told& told, const Incoming& sequence) const;
+  /// Whether the part ends here.
+  [[nodiscard]] bool take(PartId id, Part& part, const Told& told);
+  /// What has landed of a layer is of these heads, if it is whole.
+  [[nodiscard]] int32_t heads_at(const PartId& id, size_t layer) const;
+  /// Of a piece whose page is as large as ours.
+  [[nodiscard]] uint32_t page_of(const Told& told, const Incoming& sequence) const {
+    const std::vector<uint32_t>& pages = sequence.pages[told.bundle.to];
+    return told.from.is_state() ? pages.back() : pages[told.piece.page];
+  }
   void give_slots();
 
   /// Leading layers of which all has landed, of all heads.

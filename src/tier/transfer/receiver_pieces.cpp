@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tier/transfer/receiver_pieces.cpp: messages of senders, and the pieces that they tell of.
 #include <algorithm>
-#include <array>
+#include <cstring>
 
 #include "folio/cache/copy.h"
 #include "tier/payload.h"
@@ -75,7 +75,11 @@ void HandoverReceiver::State::take(const PeerMessage& message) {
     return;
   }
   if (peer->second.is_refused) return;  // what was under way meanwhile
-  if (kind == Kind::announce) {
+  if (kind == Kind::groups && !peer->second.is_known) {
+    if (auto groups = decode<Groups>(message.bytes)) return take(message.peer, *groups);
+  } else if (!peer->second.is_known) {
+    return refuse_message(message.peer, "no groups behind its hello");
+  } else if (kind == Kind::announce) {
     if (auto announce = decode<Announce>(message.bytes)) return take(message.peer, *announce);
   } else if (kind == Kind::want) {
     return take_for<Want>(message.peer, message.bytes);
@@ -85,64 +89,18 @@ void HandoverReceiver::State::take(const PeerMessage& message) {
     return take_for<Done>(message.peer, message.bytes);
   } else if (kind == Kind::ended) {
     return take_for<Ended>(message.peer, message.bytes);
+  } else if (kind == Kind::computing && has_groups) {
+    return take_for<Computing>(message.peer, message.bytes);
   }
   refuse_message(message.peer, "what is no message");
   cut_off_peer(message.peer);
 }
 
-/// Whether copies can make our pages of the sender's.
-Status HandoverReceiver::State::check_sender(const Geometry& sender) {
-  if (Status s = check_geometry(sender); !s.is_ok()) return s;
-  if (Status s = check_pair(sender, geometry); !s.is_ok()) return s;
-  const HeadRange heads = common_heads(sender, geometry);
-  const SlotLayout layout = slot_layout(sender, heads.count);
-  if (layout.bytes > staging.slot_bytes())
-    return fail(Errc::unsupported,
-                "a piece takes {} bytes, expected at most {} "
-                "(staging_slot_bytes)",
-                layout.bytes, staging.slot_bytes());
-  // Without copies, a call only checks.
-  for (size_t layer = 0; layer < planes.size(); ++layer) {
-    const KVPlanes to = with_heads(planes[layer], heads.first - geometry.first_head, heads.count);
-    const KVPlanes from = planes_in_slot(sender, heads.count, staging.memory(), to, geometry);
-    Status s = sender.page_size == geometry.page_size
-                   ? copy_pages({&from, 1}, {&to, 1}, {}, options.executor)
-                   : copy_slots({&from, 1}, {&to, 1}, {}, options.executor);
-    if (!s.is_ok()) return s;
-  }
-  return {};
-}
-
-void HandoverReceiver::State::take(PeerId from, const Hello& hello) {
-  Peer peer{.geometry = hello.geometry};
-  Status s = hello.version == wire_version
-                 ? check_sender(hello.geometry)
-                 : fail(Errc::unsupported, "the sender has version {}, expected {}", hello.version,
-                        wire_version);
-  if (!s.is_ok()) {
-    peer.is_refused = true;
-    peers.emplace(from, peer);
-    ++figures.refused_peers;
-    fault = s;
-    static_cast<void>(outbox.send(from, Unwelcome{.reason = std::string(s.message())}));
-    return;
-  }
-  peer.heads = common_heads(hello.geometry, geometry);
-  peer.is_direct = options.landing == Landing::direct && is_direct(hello.geometry, geometry);
-  Welcome welcome{.is_direct = static_cast<uint8_t>(peer.is_direct),
-                  .staging = {.region = staging.region().value,
-                              .slots = staging.slots(),
-                              .stride = staging.slot_bytes()}};
-  welcome.geometry = geometry;
-  if (peer.is_direct) welcome.places = places;
-  peers.emplace(from, peer);
-  if (!outbox.send(from, welcome).is_ok()) cut_off_peer(from);
-}
-
 // ---- Pieces
 
 void HandoverReceiver::State::take(PartId id, Part& part, const Want& want) {
-  if (peers.at(id.first).is_direct) return refuse_part(id, "a wish for slots that it needs not");
+  if (!peers.at(id.first).bundles.has(false))
+    return refuse_part(id, "a wish for slots that it needs not");
   if (want.slots <= part.wanted_slots) return refuse_part(id, "a wish for fewer slots than before");
   part.wanted_slots = want.slots;
 }
@@ -176,37 +134,38 @@ void HandoverReceiver::State::give_slots() {
 /// Null for a piece that the sender may tell of.
 const char* HandoverReceiver::State::fault_of(const Peer& peer, const Part& part, uint32_t layer,
                                               const LandedPiece& piece) const {
-  if (layer >= planes.size()) return "a layer that is none";
-  if (piece.page < static_cast<uint32_t>(part.first_page) ||
-      piece.page >= static_cast<uint32_t>(part.end_page))
+  if (layer >= own.layout.num_layers()) return "a layer that is none";
+  const Bundle* const bundle = peer.bundles.of_layer(layer);
+  if (bundle == nullptr) return "a layer of which it has no heads";
+  const auto& entries = part.entries[static_cast<size_t>(peer.bundles.of[layer])];
+  const auto at = std::ranges::lower_bound(entries, int64_t{piece.page}, {},
+                                           [](int32_t entry) { return int64_t{entry}; });
+  if (at == entries.end() || *at != int64_t{piece.page})
     return "a page that is none of the handover's";
-  const auto pages = static_cast<size_t>(part.end_page - part.first_page);
-  if (part.has_landed[layer * pages + piece.page - static_cast<uint32_t>(part.first_page)])
+  if (part.has_landed[layer][static_cast<size_t>(at - entries.begin())])
     return "a piece that has landed";
-  return peer.is_direct || part.slots.contains(piece.slot) ? nullptr : "a slot that it has not got";
+  return bundle->is_direct || part.slots.contains(piece.slot) ? nullptr
+                                                              : "a slot that it has not got";
 }
 
-bool HandoverReceiver::State::is_intact(const Peer& peer, const Incoming& sequence, uint32_t layer,
-                                        const LandedPiece& piece) {
-  const int32_t page_size = peer.geometry.page_size;
-  const auto page = static_cast<int32_t>(piece.page);
-  const int32_t tokens =
-      std::min(page_size, static_cast<int32_t>(sequence.tokens.size()) - page * page_size);
+bool HandoverReceiver::State::is_intact(const Told& told, const Incoming& sequence) {
+  const Geometry &theirs = told.theirs, &ours = own.layout.of(told.layer).pages;
+  const int32_t heads = told.bundle.heads.count;
+  const int32_t tokens = tokens_of(told.from, static_cast<int32_t>(told.piece.page),
+                                   static_cast<int32_t>(sequence.tokens.size()));
   std::vector<RegionRun> runs;
-  if (peer.is_direct) {
-    const int32_t first = sequence.cached_tokens / page_size;
-    add_piece_runs(peer.geometry,
-                   std::span(places).subspan(size_t{layer} * num_sections, num_sections),
-                   {.page = sequence.pages[static_cast<size_t>(page - first)],
-                    .head = peer.heads.first - geometry.first_head,
-                    .heads = peer.heads.count,
+  if (told.bundle.is_direct) {
+    add_piece_runs(theirs, std::span(places).subspan(told.layer * num_sections, num_sections),
+                   {.page = page_of(told, sequence),
+                    .head = told.bundle.heads.first - ours.first_head,
+                    .heads = heads,
                     .tokens = tokens},
                    runs);
   } else {
-    add_piece_runs(peer.geometry,
-                   places_in_slot(peer.geometry, peer.heads.count, staging.region().value,
-                                  piece.slot * staging.slot_bytes()),
-                   {.heads = peer.heads.count, .tokens = tokens}, runs);
+    add_piece_runs(theirs,
+                   places_in_slot(theirs, heads, staging.region().value,
+                                  told.piece.slot * staging.slot_bytes()),
+                   {.heads = heads, .tokens = tokens}, runs);
   }
   uint32_t crc = 0;
   int64_t bytes = 0;
@@ -218,73 +177,103 @@ bool HandoverReceiver::State::is_intact(const Peer& peer, const Incoming& sequen
     bytes += run.bytes;
   }
   figures.bytes += bytes;
-  return crc == piece.crc;
+  return crc == told.piece.crc;
 }
 
-Status HandoverReceiver::State::convert(const Peer& peer, const Incoming& sequence, uint32_t layer,
-                                        const LandedPiece& piece) {
+/// Its heads, part by part.
+void HandoverReceiver::State::copy_state(const Told& told, const Incoming& sequence) const {
+  const Geometry& ours = own.layout.of(told.layer).pages;
+  const StatePages& state = own.states[told.layer];
+  const SlotLayout slot = slot_layout(told.theirs, told.bundle.heads.count);
+  const int64_t first = told.bundle.heads.first - ours.first_head;
+  std::byte* to = state.data + page_of(told, sequence) * state.page_stride_bytes;
+  for (size_t part = 0; part < ours.state_rows.size(); ++part) {
+    const int64_t row = ours.state_rows[part];
+    std::memcpy(to + first * row, staging.slot(told.piece.slot) + slot.offset[part],
+                static_cast<size_t>(row * told.bundle.heads.count));
+    to += row * ours.num_heads;
+  }
+}
+
+Status HandoverReceiver::State::convert(const Told& told, const Incoming& sequence) {
+  if (told.from.is_state()) return copy_state(told, sequence), Status();
+  const Geometry &theirs = told.theirs, ours = own.layout.at(told.layer);
+  const int32_t heads = told.bundle.heads.count;
   const KVPlanes to =
-      with_heads(planes[layer], peer.heads.first - geometry.first_head, peer.heads.count);
-  const KVPlanes from =
-      planes_in_slot(peer.geometry, peer.heads.count, staging.slot(piece.slot), to, geometry);
-  const int32_t begin = static_cast<int32_t>(piece.page) * peer.geometry.page_size;
-  const int32_t first = std::max(begin, sequence.cached_tokens);
+      with_heads(own.planes[told.layer], told.bundle.heads.first - ours.first_head, heads);
+  const KVPlanes from = planes_in_slot(theirs, heads, staging.slot(told.piece.slot), to, ours);
+  const int32_t entry = static_cast<int32_t>(told.piece.page), begin = entry * theirs.page_size;
   const int32_t last =
-      std::min(begin + peer.geometry.page_size, static_cast<int32_t>(sequence.tokens.size()));
-  const int32_t page_size = geometry.page_size;
-  const int32_t first_page = sequence.cached_tokens / page_size;
-  if (peer.geometry.page_size == page_size) {
-    const PageCopy copy{.to = sequence.pages[piece.page - static_cast<uint32_t>(first_page)],
-                        .tokens = last - begin};
+      begin + tokens_of(told.from, entry, static_cast<int32_t>(sequence.tokens.size()));
+  if (theirs.page_size == ours.page_size) {
+    const PageCopy copy{.to = page_of(told, sequence), .tokens = last - begin};
     return copy_pages({&from, 1}, {&to, 1}, {&copy, 1}, options.executor);
   }
+  const std::vector<uint32_t>& pages = sequence.pages[told.bundle.to];
   std::vector<SlotCopy> copies;
-  copies.reserve(static_cast<size_t>(last - first));
-  for (int32_t t = first; t < last; ++t) {
-    const uint32_t page = sequence.pages[static_cast<size_t>(t / page_size - first_page)];
-    copies.push_back({.from = t - begin, .to = int64_t{page} * page_size + t % page_size});
+  copies.reserve(static_cast<size_t>(last - begin));
+  for (int32_t t = begin; t < last; ++t) {
+    const uint32_t page = pages[static_cast<size_t>(t / ours.page_size)];
+    if (page == no_page) continue;  // not to be filled
+    copies.push_back(
+        {.from = t - begin, .to = int64_t{page} * ours.page_size + t % ours.page_size});
   }
   return copy_slots({&from, 1}, {&to, 1}, copies, options.executor);
 }
 
+int32_t HandoverReceiver::State::heads_at(const PartId& id, size_t layer) const {
+  const Bundle* const bundle = peers.at(id.first).bundles.of_layer(layer);
+  const Part& part = parts.at(id);
+  return bundle != nullptr && part.landed[layer] == part.has_landed[layer].size()
+             ? bundle->heads.count
+             : 0;
+}
+
 int32_t HandoverReceiver::State::layers_ready(const Incoming& sequence) const {
-  for (size_t layer = 0; layer < planes.size(); ++layer) {
+  for (size_t layer = 0; layer < own.layout.num_layers(); ++layer) {
     int32_t heads = 0;
-    for (const PartId& id : sequence.parts) {
-      const Part& part = parts.at(id);
-      if (part.landed[layer] == part.end_page - part.first_page)
-        heads += peers.at(id.first).heads.count;
-    }
-    if (heads != geometry.num_heads) return static_cast<int32_t>(layer);
+    for (const PartId& id : sequence.parts) heads += heads_at(id, layer);
+    if (heads != own.layout.of(layer).pages.num_heads) return static_cast<int32_t>(layer);
   }
-  return geometry.num_layers;
+  return static_cast<int32_t>(own.layout.num_layers());
+}
+
+bool HandoverReceiver::State::take(PartId id, Part& part, const Told& told) {
+  const Incoming& sequence = sequences.at(part.request);
+  if (!is_intact(told, sequence)) {
+    ++figures.corrupt_pieces;
+    fail_sequence(part.request, AbortCode::failed,
+                  fail(Errc::io, "page {} of layer {} came damaged", told.piece.page, told.layer));
+    return true;
+  }
+  if (!told.bundle.is_direct) {
+    if (Status s = convert(told, sequence); !s.is_ok()) {
+      fail_sequence(part.request, AbortCode::failed, s);
+      return true;
+    }
+    part.slots.erase(told.piece.slot);
+    staging.give_back(told.piece.slot);
+  }
+  const auto& entries =
+      part.entries[static_cast<size_t>(peers.at(id.first).bundles.of[told.layer])];
+  const auto at = std::ranges::lower_bound(entries, static_cast<int32_t>(told.piece.page));
+  part.has_landed[told.layer][static_cast<size_t>(at - entries.begin())] = true;
+  ++part.landed[told.layer];
+  --part.open_pieces;
+  ++(told.bundle.is_direct ? figures.direct_pieces : figures.staged_pieces);
+  return false;
 }
 
 void HandoverReceiver::State::take(PartId id, Part& part, const Landed& landed) {
   const Peer& peer = peers.at(id.first);
-  const Incoming& sequence = sequences.at(part.request);
-  const auto pages = static_cast<size_t>(part.end_page - part.first_page);
   if (landed.pieces.empty()) return refuse_part(id, "nothing that has landed");
   for (const LandedPiece& piece : landed.pieces) {
     if (const char* const what = fault_of(peer, part, landed.layer, piece); what != nullptr)
       return refuse_part(id, what);
-    if (!is_intact(peer, sequence, landed.layer, piece)) {
-      ++figures.corrupt_pieces;
-      return fail_sequence(
-          part.request, AbortCode::failed,
-          fail(Errc::io, "page {} of layer {} came damaged", piece.page, landed.layer));
-    }
-    if (!peer.is_direct) {
-      if (Status s = convert(peer, sequence, landed.layer, piece); !s.is_ok())
-        return fail_sequence(part.request, AbortCode::failed, s);
-      part.slots.erase(piece.slot);
-      staging.give_back(piece.slot);
-    }
-    part.has_landed[landed.layer * pages + piece.page - static_cast<uint32_t>(part.first_page)] =
-        true;
-    ++part.landed[landed.layer];
-    --part.open_pieces;
-    ++(peer.is_direct ? figures.direct_pieces : figures.staged_pieces);
+    const Bundle& bundle = *peer.bundles.of_layer(landed.layer);
+    const Told told{bundle, peer.layout.of(landed.layer), peer.layout.at(landed.layer),
+                    landed.layer, piece};
+    if (take(id, part, told)) return;
   }
 }
 

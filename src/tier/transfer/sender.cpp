@@ -51,11 +51,21 @@ void HandoverSender::State::end(uint64_t id, Outgoing& h, HandoverOutcome outcom
     if (post.id == id) static_cast<void>(transport.cancel(post.transfer));
 }
 
+void HandoverSender::State::say_computing(uint64_t id, Outgoing& h) {
+  const int64_t often = std::max<int64_t>(options.end.idle_ms / 3, 1);
+  if (!has_groups || now_ms - h.said_ms < often || outbox.bytes(h.peer) != 0) return;
+  h.said_ms = now_ms;
+  static_cast<void>(outbox.send(h.peer, Computing{.id = id}));
+}
+
 void HandoverSender::State::check_deadline(uint64_t id, Outgoing& h) {
   if (h.step == Step::ending) return;
   const bool awaits_peer = h.step != Step::accepted || h.posts != 0 ||
                            (h.slots.empty() && h.wanted_slots != h.got_slots);
-  if (!awaits_peer) h.heard_ms = now_ms;
+  if (!awaits_peer) {
+    h.heard_ms = now_ms;
+    say_computing(id, h);
+  }
   if (now_ms - h.heard_ms <= options.end.idle_ms) return;
   end(id, h, HandoverOutcome::late,
       fail(Errc::io, "HandoverSender: nothing has been heard of the handover for {} ms",
@@ -92,8 +102,9 @@ void HandoverSender::State::remove_ended() {
       ++at;
       continue;
     }
-    for (const Page& page : h.pages)
-      if (page.is_held) static_cast<void>(pool.end_io(page.pin));
+    for (const std::vector<Page>& pages : h.pages)
+      for (const Page& page : pages)
+        if (page.is_held) static_cast<void>(pool.end_io(page.pin));
     if (h.end.outcome != HandoverOutcome::done && h.end.outcome != HandoverOutcome::lost)
       static_cast<void>(outbox.send(h.peer, Ended{.id = at->first}));
     ++figures.ended[static_cast<size_t>(h.end.outcome)];
@@ -137,9 +148,11 @@ Result<HandoverId> HandoverSender::State::begin(PeerId peer, uint64_t request, S
     return fail(Errc::busy, "HandoverSender::begin: {} handovers have not ended (max_handovers)",
                 handovers.size());
   if (const auto known = links.find(peer); known == links.end()) {
-    Hello hello;
-    hello.geometry = geometry;
+    Hello hello{.version = has_groups ? groups_version : wire_version};
+    if (!has_groups) hello.geometry = layout.groups[0].pages;
     if (Status s = outbox.send(peer, hello); !s.is_ok()) return s;
+    if (has_groups)
+      if (Status s = outbox.send(peer, Groups{.layout = layout}); !s.is_ok()) return s;
     links.emplace(peer, Link{});
   } else if (!known->second.refusal.is_ok()) {
     return known->second.refusal;
@@ -150,8 +163,9 @@ Result<HandoverId> HandoverSender::State::begin(PeerId peer, uint64_t request, S
              .salt = std::string(of.salt),
              .adapter = of.adapter,
              .spans = {of.spans.begin(), of.spans.end()},
-             .ready = std::vector<int32_t>(planes.size(), *length),
-             .heard_ms = now_ms};
+             .ready = std::vector<int32_t>(num_layers(), *length),
+             .heard_ms = now_ms,
+             .said_ms = now_ms};
   const Announce announce{.id = next_id,
                           .request = request,
                           .adapter = h.adapter,
@@ -169,9 +183,9 @@ Result<HandoverId> HandoverSender::State::begin(PeerId peer, uint64_t request, S
 
 Result<HandoverSender> HandoverSender::create(const HandoverSenderOptions& options) noexcept {
   const char* const function = "HandoverSender::create";
-  const Result<Geometry> geometry = geometry_of(function, options.end);
-  if (!geometry) return geometry.error();
-  Result<std::vector<Place>> places = places_of(function, options.end, *geometry);
+  Result<EndPages> pages = pages_of(function, options.end);
+  if (!pages) return pages.error();
+  Result<std::vector<Place>> places = places_of(function, options.end, *pages);
   if (!places) return places.error();
   const struct {
     const char* name;
@@ -184,7 +198,7 @@ Result<HandoverSender> HandoverSender::create(const HandoverSenderOptions& optio
       return fail(Errc::invalid_argument, "{}: {} is {}, expected 1 or more", function, c.name,
                   c.is);
   try {
-    return HandoverSender(new State(options, *geometry, std::move(*places)));
+    return HandoverSender(new State(options, std::move(pages->layout), std::move(*places)));
   } catch (const std::bad_alloc&) {
     return no_memory("create");
   }
@@ -314,7 +328,8 @@ HandoverSenderFigures HandoverSender::figures() const noexcept {
   figures.handovers = std::ssize(state_->handovers);
   figures.posts = std::ssize(state_->posts);
   for (const auto& [id, h] : state_->handovers)
-    figures.pinned_pages += std::ranges::count_if(h.pages, &State::Page::is_held);
+    for (const std::vector<State::Page>& pages : h.pages)
+      figures.pinned_pages += std::ranges::count_if(pages, &State::Page::is_held);
   return figures;
 }
 

@@ -15,67 +15,104 @@ constexpr uint32_t max_open_slots = 32;
 
 }  // namespace
 
-int32_t HandoverSender::State::tokens_of(const Outgoing& h, int32_t page) const {
-  return std::min(geometry.page_size,
-                  static_cast<int32_t>(h.tokens.size()) - page * geometry.page_size);
+bool HandoverSender::State::is_ready(const Outgoing& h, size_t layer, const Page& page) const {
+  const GroupLayout& group = layout.of(layer);
+  const auto tokens = static_cast<int32_t>(h.tokens.size());
+  if (group.is_state()) return h.ready[layer] == tokens;
+  const int64_t end = (int64_t{page.entry} + 1) * group.page_tokens;
+  return std::min<int64_t>(end, tokens) <= h.ready[layer];
 }
 
-bool HandoverSender::State::is_ready(const Outgoing& h, size_t layer) const {
-  const int32_t page = h.next[layer];
-  return page < h.end_page && page * geometry.page_size + tokens_of(h, page) <= h.ready[layer];
-}
-
-int64_t HandoverSender::State::ready_pieces(const Outgoing& h) const {
+/// Pieces that are ready, and for slots.
+int64_t HandoverSender::State::waiting_pieces(const Outgoing& h) const {
+  const Bundles& bundles = links.at(h.peer).bundles;
   int64_t count = 0;
-  for (size_t layer = 0; layer < planes.size(); ++layer) {
-    const bool is_whole = std::ssize(h.tokens) == h.ready[layer];
-    const int32_t end = is_whole ? h.end_page : h.ready[layer] / geometry.page_size;
-    count += std::max(end - h.next[layer], 0);
+  for (size_t layer = 0; layer < num_layers(); ++layer) {
+    const Bundle* const bundle = bundles.of_layer(layer);
+    if (bundle == nullptr || bundle->is_direct) continue;
+    const std::vector<Page>& pages = h.pages[static_cast<size_t>(bundles.of[layer])];
+    const auto first = pages.begin() + static_cast<std::ptrdiff_t>(h.next[layer]);
+    count += std::partition_point(first, pages.end(),
+                                  [&](const Page& page) { return is_ready(h, layer, page); }) -
+             first;
   }
   return count;
 }
 
-bool HandoverSender::State::hold(Outgoing& h, int32_t page) {
-  Page& p = h.pages[static_cast<size_t>(page - h.first_page)];
-  if (p.is_held) return true;
-  const Result<IoPin> pin = pool.begin_io(h.sequence, page);
+/// In the row, or where a window has left it: cached beside its leading page.
+Result<IoPin> HandoverSender::State::pin(const Outgoing& h, const Bundle& bundle,
+                                         const Page& page) {
+  const GroupLayout& group = layout.groups[bundle.from];
+  const Result<int32_t> length = pool.length(h.sequence);
+  if (!length) return length.error();
+  if (group.is_state() && *length > std::ssize(h.tokens))
+    return fail(Errc::invalid_argument,
+                "the sequence has gone on to {} tokens: the state behind {} is no more", *length,
+                h.tokens.size());
+  Result<IoPin> pin = pool.begin_io(h.sequence, page.entry, bundle.from);
+  if (pin || pin.error().code() == Errc::busy || group.is_state() || bundle.from == 0) return pin;
+  Result<IoPin> cached = pool.begin_companion_io(h.sequence, page.entry, bundle.from);
+  return cached || cached.error().code() == Errc::busy ? cached : pin;
+}
+
+bool HandoverSender::State::hold(Outgoing& h, const Bundle& bundle, Page& page) {
+  if (page.is_held) return true;
+  const Result<IoPin> pin = this->pin(h, bundle, page);
   if (!pin) {
-    if (pin.error().code() != Errc::busy) h.end.reason = pin.error();
+    if (pin.error().code() != Errc::busy)
+      h.end.reason = fail(pin.error().code(), "HandoverSender: page {} of group {} is gone: {}",
+                          page.entry, bundle.from, pin.error().message());
     return false;
   }
-  p.pin = *pin;
-  p.page = *pool.page_of(*pin);
-  p.is_held = true;
+  page.pin = *pin;
+  page.page = *pool.page_of(*pin);
+  page.is_held = true;
   return true;
+}
+
+/// Pages that the sender's rule gives up: as soon as they are complete in some layer.
+void HandoverSender::State::hold_passing(Outgoing& h) {
+  const Bundles& bundles = links.at(h.peer).bundles;
+  std::erase_if(h.passing, [&](const std::pair<size_t, size_t>& at) {
+    Page& page = h.pages[at.first][at.second];
+    for (size_t layer = 0; layer < num_layers(); ++layer)
+      if (bundles.of[layer] == static_cast<int32_t>(at.first) && is_ready(h, layer, page))
+        return hold(h, bundles.all[at.first], page);
+    return false;
+  });
 }
 
 /// Returns the piece's bytes, whose checksum it notes.
 int64_t HandoverSender::State::add_piece(const Link& link, const Outgoing& h, size_t layer,
-                                         LandedPiece& piece, std::vector<RegionRun>& local,
+                                         const Page& page, LandedPiece& piece,
+                                         std::vector<RegionRun>& local,
                                          std::vector<RegionRun>& remote) {
-  const auto of_layer = std::span(places).subspan(layer * num_sections, num_sections);
-  const size_t index = piece.page - static_cast<uint32_t>(h.first_page);
-  const int32_t tokens = tokens_of(h, static_cast<int32_t>(piece.page));
-  add_piece_runs(geometry, of_layer,
-                 {.page = h.pages[index].page,
-                  .head = link.heads.first - geometry.first_head,
-                  .heads = link.heads.count,
+  const auto at_layer = [layer](std::span<const Place> of) {
+    return of.subspan(layer * num_sections, num_sections);
+  };
+  const Bundle& bundle = *link.bundles.of_layer(layer);
+  const GroupLayout& group = layout.groups[bundle.from];
+  const int32_t tokens = tokens_of(group, page.entry, static_cast<int32_t>(h.tokens.size()));
+  add_piece_runs(group.pages, at_layer(places),
+                 {.page = page.page,
+                  .head = bundle.heads.first - group.pages.first_head,
+                  .heads = bundle.heads.count,
                   .tokens = tokens},
                  local);
-  if (link.is_direct) {
-    add_piece_runs(geometry, std::span(link.places).subspan(layer * num_sections, num_sections),
-                   {.page = h.remote_pages[index],
-                    .head = link.heads.first - link.geometry.first_head,
-                    .heads = link.heads.count,
+  if (bundle.is_direct) {
+    add_piece_runs(group.pages, at_layer(link.places),
+                   {.page = page.remote,
+                    .head = bundle.heads.first - link.layout.groups[bundle.to].pages.first_head,
+                    .heads = bundle.heads.count,
                     .tokens = tokens},
                    remote);
   } else {
     const auto base = static_cast<uint64_t>(link.staging.base) +
                       uint64_t{piece.slot} * static_cast<uint64_t>(link.staging.stride);
-    add_piece_runs(
-        geometry,
-        places_in_slot(geometry, link.heads.count, link.staging.region, static_cast<int64_t>(base)),
-        {.heads = link.heads.count, .tokens = tokens}, remote);
+    add_piece_runs(group.pages,
+                   places_in_slot(group.pages, bundle.heads.count, link.staging.region,
+                                  static_cast<int64_t>(base)),
+                   {.heads = bundle.heads.count, .tokens = tokens}, remote);
   }
   int64_t bytes = 0;
   for (const RegionRun& run : local) {
@@ -90,31 +127,35 @@ int64_t HandoverSender::State::add_piece(const Link& link, const Outgoing& h, si
 HandoverSender::State::Posted HandoverSender::State::post_layer(uint64_t id, Outgoing& h,
                                                                 size_t layer) {
   const Link& link = links.at(h.peer);
+  const Bundle* const bundle = link.bundles.of_layer(layer);
+  if (bundle == nullptr) return Posted::not_now;
+  std::vector<Page>& pages = h.pages[static_cast<size_t>(link.bundles.of[layer])];
   Post post{.id = id, .landed = {.id = id, .layer = static_cast<uint32_t>(layer)}};
   std::vector<RegionRun> local, remote, local_piece, remote_piece;
-  size_t slots = h.slots.size();
-  const int32_t before = h.next[layer];
-  while (is_ready(h, layer) && (link.is_direct || slots != 0) && hold(h, h.next[layer])) {
-    LandedPiece piece{.page = static_cast<uint32_t>(h.next[layer])};
-    if (!link.is_direct) piece.slot = h.slots[slots - 1];
+  size_t slots = h.slots.size(), next = h.next[layer];
+  for (; next < pages.size(); ++next) {
+    Page& page = pages[next];
+    if (!is_ready(h, layer, page) || (!bundle->is_direct && slots == 0) || !hold(h, *bundle, page))
+      break;
+    LandedPiece piece{.page = static_cast<uint32_t>(page.entry)};
+    if (!bundle->is_direct) piece.slot = h.slots[slots - 1];
     local_piece.clear(), remote_piece.clear();
-    const int64_t bytes = add_piece(link, h, layer, piece, local_piece, remote_piece);
+    const int64_t bytes = add_piece(link, h, layer, page, piece, local_piece, remote_piece);
     if (!local.empty() && post.bytes + bytes > options.post_bytes) break;
     local.insert(local.end(), local_piece.begin(), local_piece.end());
     remote.insert(remote.end(), remote_piece.begin(), remote_piece.end());
     post.landed.pieces.push_back(piece);
     post.bytes += bytes;
-    if (!link.is_direct) --slots;
-    ++h.next[layer];
+    if (!bundle->is_direct) --slots;
   }
   if (post.landed.pieces.empty()) return Posted::not_now;
   const Result<TransferId> transfer =
       transport.post({.peer = h.peer, .local = local, .remote = remote});
   if (!transfer) {
-    h.next[layer] = before;
     if (transfer.error().code() != Errc::busy) h.end.reason = transfer.error();
     return Posted::not_now;
   }
+  h.next[layer] = next;
   h.slots.resize(slots);
   post.transfer = *transfer;
   ++h.posts;
@@ -124,7 +165,7 @@ HandoverSender::State::Posted HandoverSender::State::post_layer(uint64_t id, Out
 
 void HandoverSender::State::want_slots(uint64_t id, Outgoing& h) {
   const uint32_t open = h.wanted_slots - h.got_slots + static_cast<uint32_t>(h.slots.size());
-  const auto wished = static_cast<uint32_t>(std::min<int64_t>(ready_pieces(h), max_open_slots));
+  const auto wished = static_cast<uint32_t>(std::min<int64_t>(waiting_pieces(h), max_open_slots));
   if (wished <= open) return;
   h.wanted_slots += wished - open;
   static_cast<void>(outbox.send(h.peer, Want{.id = id, .slots = h.wanted_slots}));
@@ -132,14 +173,14 @@ void HandoverSender::State::want_slots(uint64_t id, Outgoing& h) {
 
 void HandoverSender::State::send_done(uint64_t id, Outgoing& h) {
   Done done{.id = id,
-            .pieces = h.pages.size() * planes.size(),
+            .pieces = static_cast<uint64_t>(h.pieces),
             .num_tokens = static_cast<uint32_t>(h.tokens.size()),
             .token_crc = crc_of_tokens(h.tokens),
             .output = h.output};
   done.is_named = static_cast<uint8_t>(
       last_name(options.end.name,
                 {.tokens = h.tokens, .spans = h.spans, .salt = h.salt, .adapter = h.adapter},
-                links.at(h.peer).geometry.page_size, done.name));
+                links.at(h.peer).layout.page_size(), done.name));
   h.step = Step::done;
   h.heard_ms = now_ms;
   if (Status s = outbox.send(h.peer, done); !s.is_ok()) end(id, h, failure_of(h.peer), s);
@@ -151,16 +192,20 @@ void HandoverSender::State::advance(uint64_t id, Outgoing& h) {
     if (!link.refusal.is_ok()) end(id, h, HandoverOutcome::refused, link.refusal);
   }
   if (h.step != Step::accepted) return;
-  for (size_t layer = 0; layer < planes.size() && h.end.reason.is_ok(); ++layer)
+  hold_passing(h);
+  for (size_t layer = 0; layer < num_layers() && h.end.reason.is_ok(); ++layer)
     while (posts.size() < options.max_posts && post_layer(id, h, layer) == Posted::yes) {}
   if (!h.end.reason.is_ok()) return end(id, h, failure_of(h.peer), h.end.reason);
-  if (!links.at(h.peer).is_direct) want_slots(id, h);
+  if (links.at(h.peer).bundles.has(false)) want_slots(id, h);
   if (h.is_finished && h.open_pieces == 0) send_done(id, h);
 }
 
 void HandoverSender::State::landed(const Post& post, Outgoing& h) {
+  const Bundles& bundles = links.at(h.peer).bundles;
+  std::vector<Page>& pages = h.pages[static_cast<size_t>(bundles.of[post.landed.layer])];
   for (const LandedPiece& piece : post.landed.pieces) {
-    Page& page = h.pages[piece.page - static_cast<uint32_t>(h.first_page)];
+    Page& page =
+        *std::ranges::lower_bound(pages, static_cast<int32_t>(piece.page), {}, &Page::entry);
     if (--page.open_layers == 0) {
       static_cast<void>(pool.end_io(page.pin));
       page.is_held = false;
@@ -170,7 +215,7 @@ void HandoverSender::State::landed(const Post& post, Outgoing& h) {
   h.open_pieces -= pieces;
   figures.sent_pieces += pieces;
   figures.sent_bytes += post.bytes;
-  h.heard_ms = now_ms;
+  h.heard_ms = h.said_ms = now_ms;
   if (Status s = outbox.send(h.peer, post.landed); !s.is_ok())
     end(post.id, h, failure_of(h.peer), s);
 }

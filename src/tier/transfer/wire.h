@@ -4,6 +4,10 @@
 ///   sender -> receiver: hello, announce, want, landed, done, ended
 ///   receiver -> sender: welcome, unwelcome, accept, slots, committed, abort
 ///
+/// Ends with groups have a version of their own, in which `groups` follows hello, welcome_groups
+/// and accept_groups stand for welcome and accept, and a sender says `computing` while it has
+/// nothing to send. Who knows version 1 alone refuses the hello, with the reason.
+///
 /// A message is a magic number, its kind and its fields behind one another, in the byte order of
 /// the machine, which the magic number tells; lists begin with the number of their elements.
 /// Whatever comes is taken for anything: `decode` gives a message that is whole, or none.
@@ -19,11 +23,13 @@
 
 #include "folio/pool/name.h"
 #include "tier/transfer/geometry.h"
+#include "tier/transfer/layout.h"
 
 namespace folio::inline v1::tier {
 
 inline constexpr uint32_t wire_magic = 0x31686f66;
 inline constexpr uint32_t wire_version = 1;
+inline constexpr uint32_t groups_version = 2;
 
 enum class Kind : uint8_t {
   hello = 1,
@@ -38,14 +44,25 @@ enum class Kind : uint8_t {
   committed,
   abort,
   ended,
+  groups,
+  welcome_groups,
+  accept_groups,
+  computing,
 };
 
-/// The first message to a peer.
+/// The first message to a peer. Of an end with groups the geometry has nothing.
 struct Hello {
   static constexpr Kind kind = Kind::hello;
   uint32_t version = wire_version;
   Geometry geometry = {};
   void fields(auto& f) { f(version), geometry.fields(f); }
+};
+
+/// Behind a hello of groups_version.
+struct Groups {
+  static constexpr Kind kind = Kind::groups;
+  Layout layout = {};
+  void fields(auto& f) { layout.fields(f); }
 };
 
 /// Staging slots of a receiver: slot s begins at `base` + s * `stride`.
@@ -65,6 +82,15 @@ struct Welcome {
   void fields(auto& f) {
     f(version), geometry.fields(f), f(is_direct), f(places), staging.fields(f);
   }
+};
+
+struct WelcomeGroups {
+  static constexpr Kind kind = Kind::welcome_groups;
+  Layout layout = {};
+  uint8_t may_be_direct = 0;       ///< bytes go to pages where nothing differs
+  std::vector<Place> places = {};  ///< if so: of all layers, num_sections each
+  StagingPlace staging = {};
+  void fields(auto& f) { layout.fields(f), f(may_be_direct), f(places), staging.fields(f); }
 };
 
 struct Unwelcome {
@@ -91,6 +117,15 @@ struct Accept {
   void fields(auto& f) { f(id), f(cached_tokens), f(pages); }
 };
 
+struct AcceptGroups {
+  static constexpr Kind kind = Kind::accept_groups;
+  uint64_t id = 0;
+  uint32_t cached_tokens = 0;        ///< that all groups have
+  std::vector<TokenRun> runs = {};   ///< are to be sent; in the order of groups and tokens
+  std::vector<uint32_t> pages = {};  ///< of those runs, in order, whose groups are written to
+  void fields(auto& f) { f(id), f(cached_tokens), f(runs), f(pages); }
+};
+
 /// So many slots in all, since the handover was accepted.
 struct Want {
   static constexpr Kind kind = Kind::want;
@@ -107,7 +142,7 @@ struct Slots {
 };
 
 struct LandedPiece {
-  uint32_t page = 0;  ///< of the sender, counted from the sequence's first
+  uint32_t page = 0;  ///< of the sender, counted from the sequence's first in the layer's group
   uint32_t slot = 0;  ///< unless direct
   uint32_t crc = 0;   ///< CRC32C of its bytes, in the order of their runs
 };
@@ -160,6 +195,19 @@ struct Ended {
   void fields(auto& f) { f(id); }
 };
 
+/// The sender has nothing to send yet: its prefill goes on. Of groups_version.
+struct Computing {
+  static constexpr Kind kind = Kind::computing;
+  uint64_t id = 0;
+  void fields(auto& f) { f(id); }
+};
+
+struct AnyField {
+  void operator()(auto&&) {}
+};
+/// An element of a list that goes field by field.
+template <class T> concept HasFields = requires(T& t, AnyField& f) { t.fields(f); };
+
 class Encoder {
  public:
   template <class T>
@@ -171,6 +219,12 @@ class Encoder {
   void operator()(const std::vector<T>& list) {
     (*this)(static_cast<uint32_t>(list.size()));
     add(list.data(), list.size() * sizeof(T));
+  }
+  template <class T>
+    requires HasFields<T>
+  void operator()(const std::vector<T>& list) {
+    (*this)(static_cast<uint32_t>(list.size()));
+    for (T element : list) element.fields(*this);
   }
   void operator()(const std::string& text) {
     (*this)(static_cast<uint32_t>(text.size()));
@@ -197,6 +251,13 @@ class Decoder {
     if (!take(uint64_t{count} * sizeof(T)) || count == 0) return;
     list.resize(count);
     std::memcpy(static_cast<void*>(list.data()), taken_.data(), taken_.size());
+  }
+  template <class T>
+    requires HasFields<T>
+  void operator()(std::vector<T>& list) {
+    uint32_t count = 0;
+    (*this)(count);
+    for (uint32_t i = 0; i < count && is_ok_; ++i) list.emplace_back().fields(*this);
   }
   void operator()(std::string& text) {
     uint32_t count = 0;

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 # what callers fill beside the structs whose names end in Options
-FILLED = {"ManagerClock", "RegionRun", "TierObserver", "TierOfCache", "TierPage", "TierReading",
+FILLED = {"IndexedGroup", "ManagerClock", "NameVisitor", "RegionRun", "TierObserver", "TierOfCache", "TierPage", "TierReading",
           "TierReadings", "TransferEnd", "TransferRegion", "TransferRequest"}
 
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/tier/hostile/events_test.cpp: callers who give publishers, indices and subscribers what
 /// they cannot use, or have moved them away.
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "folio/names/sha256_names.h"
 #include "folio/tier/event_publisher.h"
+#include "folio/tier/host_tier.h"
 #include "tier/events/event_helpers.h"
 #include "tier/events/wire.h"
 #include "tier/hostile/refusals.h"
@@ -14,6 +16,8 @@
 
 namespace folio::test {
 namespace {
+
+using tier::IndexedGroup;
 
 // ---- Indices
 
@@ -33,6 +37,26 @@ TEST(HostileEventIndex, is_not_made_of_options_that_cannot_be) {
   for (const int32_t media : {least_int32, -1, 0, 33, most_int32})
     expect_refusal(EventIndex::create({.max_media = media}), "max_media is ");
   EXPECT_TRUE(EventIndex::create({.max_names = most_int64, .max_media = 32}));
+  for (const int32_t tokens : {least_int32, -1})
+    expect_refusal(EventIndex::create({.block_size = tokens}), "block_size is ");
+  EXPECT_TRUE(EventIndex::create({.block_size = most_int32}));
+  expect_refusal(EventIndex::create({.groups = null_span<const IndexedGroup>()}),
+                 "EventIndex::create: groups is null");
+  const auto refuses = [](const char* part, IndexedGroup group) {
+    expect_refusal(EventIndex::create({.groups = {&group, 1}}), part);
+  };
+  for (const int32_t bad : {least_int32, -1, EventIndex::max_groups, most_int32})
+    refuses("groups has group ", {.group = bad, .has_rule = true});
+  refuses("no rule of group 0", {.has_rule = false});
+  refuses("no rule of group 0", {.rule = static_cast<GroupRule>(4), .has_rule = true});
+  for (const int32_t bad : {least_int32, -1, 0}) {
+    refuses("window of group 0 is ", {.rule = GroupRule::window, .has_rule = true, .window = bad});
+    refuses("chunk of group 0 is ", {.rule = GroupRule::chunked, .has_rule = true, .chunk = bad});
+    if (bad != 0) refuses("block_size of group 0 is ", {.has_rule = true, .block_size = bad});
+  }
+  const IndexedGroup largest{
+      .rule = GroupRule::window, .has_rule = true, .window = most_int32, .block_size = most_int32};
+  EXPECT_TRUE(EventIndex::create({.groups = {&largest, 1}}));
 }
 
 TEST(HostileEventIndex, bears_what_is_nowhere) {
@@ -46,7 +70,12 @@ TEST(HostileEventIndex, bears_what_is_nowhere) {
   EXPECT_EQ(index.find(names, null_text()), 0);
   EXPECT_EQ(index.find(names, {}), 0);
   EXPECT_EQ(index.find(names, cut_text), 0);
-  for (const int32_t i : {least_int32, -1, 1, most_int32}) EXPECT_EQ(index.medium(i), "");
+  for (const int32_t i : {least_int32, -1, 1, most_int32}) {
+    EXPECT_EQ(index.medium(i), "");
+    EXPECT_FALSE(index.group(i).has_rule);
+  }
+  EXPECT_EQ(index.num_groups(), 1);
+  EXPECT_TRUE(index.group(0).has_rule);
   index.visit(nullptr, nullptr);
   EXPECT_EQ(index.find(names, "GPU"), 1);
   EXPECT_EQ(index.num_media(), 1);
@@ -58,6 +87,8 @@ void expect_nothing(const EventIndex& index) {
   EXPECT_EQ(index.find(names, "GPU"), 0);
   EXPECT_EQ(index.num_media(), 0);
   EXPECT_EQ(index.medium(0), "");
+  EXPECT_EQ(index.num_groups(), 0);
+  EXPECT_FALSE(index.group(0).has_rule);
   EXPECT_EQ(index.figures(), EventIndexFigures());
   index.visit([](void*, const IndexedName&) noexcept { ADD_FAILURE() << "a name"; }, nullptr);
 }
@@ -141,6 +172,28 @@ TEST_F(HostilePublisher, has_places_that_routers_can_read) {
   EXPECT_TRUE(publisher_.tell_again(pool).is_ok());
 }
 
+TEST_F(HostilePublisher, has_names_of_adapters_that_routers_can_read) {
+  const std::string longer(257, 'n');
+  const std::string_view bad[] = {null_text(), cut_text, "a\nb", "\xff\xfe", "\xc3\xa4", longer};
+  for (const std::string_view name : bad)
+    expect_refusal(publisher_.name_adapter(1, name),
+                   "EventPublisher::name_adapter: lora_name has ");
+  expect_refusal(publisher_.name_adapter(0, "none"), "adapter is 0");
+  EXPECT_TRUE(publisher_.name_adapter(UINT64_MAX, "").is_ok());
+  EXPECT_TRUE(publisher_.name_adapter(UINT64_MAX, std::string(256, 'n')).is_ok());
+}
+
+TEST_F(HostilePublisher, tells_nothing_of_a_tier_that_is_none_of_its_own) {
+  const std::unique_ptr<Tier> tier = make_host_tier({.max_bytes = 1 << 20}).value();
+  ASSERT_TRUE(publisher_.add_pool());
+  ASSERT_TRUE(publisher_.add_tier("CPU"));
+  for (const std::string_view medium : {"GPU", "STORAGE"})
+    expect_refusal(publisher_.tell_again(*tier, medium), "expected one of add_tier");
+  for (const std::string_view medium : {null_text(), std::string_view(), cut_text})
+    expect_refusal(publisher_.tell_again(*tier, medium), "EventPublisher::tell_again: medium has ");
+  EXPECT_TRUE(publisher_.tell_again(*tier, "CPU").is_ok());
+}
+
 TEST_F(HostilePublisher, tells_nothing_of_a_pool_that_was_moved_from) {
   PagePool pool = make_pool();
   ASSERT_TRUE(publisher_.add_pool());
@@ -172,6 +225,11 @@ TEST_F(HostilePublisher, that_was_moved_from_refuses_every_call) {
   expect_refusal(publisher_.add_tier("A"), "EventPublisher::add_tier: the object was moved from");
   expect_refusal(publisher_.tell_again(pool),
                  "EventPublisher::tell_again: the object was moved from");
+  const std::unique_ptr<Tier> tier = make_host_tier({.max_bytes = 1 << 20}).value();
+  expect_refusal(publisher_.tell_again(*tier, "CPU"),
+                 "EventPublisher::tell_again: the object was moved from");
+  expect_refusal(publisher_.name_adapter(1, "n"),
+                 "EventPublisher::name_adapter: the object was moved from");
   publisher_.flush();
   EXPECT_EQ(publisher_.endpoint(), "");
   EXPECT_EQ(publisher_.replay_endpoint(), "");

@@ -165,6 +165,14 @@ TEST_P(EveryTier, refuses_names_that_are_nowhere) {
   EXPECT_TRUE(tier_->drop(unknown).is_ok());
   EXPECT_EQ(tier_->find(null_span<const PageName>()), 0);
   EXPECT_EQ(tier_->find({}), 0);
+  uint8_t there[] = {7, 7};
+  tier_->find_each(null_span<const PageName>(2), there);
+  tier_->find_each(unknown, null_span<uint8_t>(1));
+  tier_->find_each(unknown, there);  // more than names
+  EXPECT_EQ(there[0] + there[1], 14) << "nothing was written";
+  tier_->find_each({}, {});
+  expect_refusal(tier_->visit_names(tier::NameVisitor{.function = nullptr, .context = this}),
+                 "Tier::visit_names: the function is null");
   EXPECT_TRUE(tier_->last_fault().is_ok() || !GetParam().works);
   expect_at_work();
 }

@@ -62,12 +62,15 @@ TEST_F(CacheManagerRefusals, name_the_pool_the_names_and_the_planes) {
   o.planes = few;
   EXPECT_THAT(refusal(o), HasSubstr("planes[0] have no page 3"));
   const GroupOptions groups[] = {{.page_bytes = 64}, {.page_bytes = 64}};
-  Result<PagePool> hybrid =
-      PagePool::create({.page_size = 4, .groups = groups, .arena_bytes = 1 << 12});
+  Result<PagePool> hybrid = PagePool::create({.page_size = 4,
+                                              .name = engine_.names(),
+                                              .groups = groups,
+                                              .arena_bytes = 1 << 12,
+                                              .max_io_pins = 4});
   ASSERT_TRUE(hybrid) << hybrid.error().message();
   o = good();
   o.pool = &*hybrid;
-  EXPECT_THAT(refusal(o), HasSubstr("several groups"));
+  EXPECT_THAT(refusal(o), HasSubstr("planes are given, expected them in `groups`"));
   const PagePool taken = std::move(*hybrid);
   EXPECT_THAT(refusal(o), HasSubstr("moved from"));
 }
@@ -139,7 +142,7 @@ TEST_F(CacheManagerRefusals, name_numbers_that_are_out_of_range) {
 
 TEST_F(CacheManagerRefusals, name_what_is_wrong_with_a_tier) {
   EXPECT_THAT(refusal_of({}), HasSubstr("a tier is null"));
-  EXPECT_THAT(refusal_of({.tier = &tier_, .policy = static_cast<StorePolicy>(3)}),
+  EXPECT_THAT(refusal_of({.tier = &tier_, .policy = static_cast<StorePolicy>(4)}),
               HasSubstr("none of StorePolicy"));
   EXPECT_THAT(refusal_of({.tier = &tier_, .min_hits = -1}), HasSubstr("min_hits is -1"));
   EXPECT_THAT(refusal_of({.tier = &tier_, .max_store_bytes = -1}),

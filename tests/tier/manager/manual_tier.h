@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "folio/tier/cache_manager.h"
@@ -37,7 +38,8 @@ class ManualTier final : public Tier {
   int32_t lies_by = 0;  ///< what `find` adds to the truth
   uint32_t landed_extents = 0;
   std::ptrdiff_t seen_by = 0;  ///< from an address of a device to where the tier sees its bytes
-  int64_t finds = 0, load_calls = 0, stored = 0;
+  int64_t finds = 0, finds_of_each = 0, load_calls = 0, stored = 0;
+  std::set<PageName> hopes;  ///< that `find_each` says are there, too
   int64_t stored_again = 0;  ///< that were there: no bytes were read
   LoadOrder last_order = LoadOrder::pages;
 
@@ -49,6 +51,11 @@ class ManualTier final : public Tier {
       ++found;
     }
     return found + lies_by;
+  }
+  void find_each(std::span<const PageName> names, std::span<uint8_t> there) noexcept override {
+    ++finds_of_each;
+    for (size_t i = 0; i < names.size(); ++i)
+      there[i] = pages.contains(names[i]) || hopes.contains(names[i]) ? 1 : 0;
   }
   Result<TierTicket> load(std::span<const TierPage> wanted, int64_t,
                           LoadOrder order) noexcept override {

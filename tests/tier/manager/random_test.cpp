@@ -47,7 +47,8 @@ void one_round(Rng& rng, const std::string& path, bool is_honest, Sums& sums) {
        .manager = {.load_deadline_ms = is_honest ? 0 : 20 * rng.between(0, 2),
                    .store_deadline_ms = is_honest ? 0 : 20 * rng.between(0, 2),
                    .min_load_pages = rng.chance(0.2) ? 2 : 1,
-                   .load_order = rng.chance(0.5) ? LoadOrder::extents : LoadOrder::pages}});
+                   .load_order = rng.chance(0.5) ? LoadOrder::extents : LoadOrder::pages,
+                   .spare_pages = rng.int_between(1, 2)}});
   wander(engine, rng, 160, is_honest);
   if (::testing::Test::HasFatalFailure()) return;
   engine.finish();

@@ -3,6 +3,7 @@
 /// while between them.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -26,8 +27,12 @@ class SlowMedium final : public tier::Medium {
       return;
     }
     std::vector<Bytes> all;
-    for (tier::Job* const job : jobs) all.push_back(bytes_of_page(*job));
-    for (uint32_t e = 0; e < jobs.front()->extents.size(); ++e) {
+    size_t most = 0;
+    for (tier::Job* const job : jobs) {
+      all.push_back(bytes_of_page(*job));
+      most = std::max(most, job->extents.size());
+    }
+    for (uint32_t e = 0; e < most; ++e) {
       for (size_t i = 0; i < jobs.size(); ++i) fill(*jobs[i], all[i], e);
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
@@ -56,9 +61,9 @@ class SlowMedium final : public tier::Medium {
     job.outcome = at == pages_.end() ? TierOutcome::missing : TierOutcome::done;
     return at == pages_.end() ? Bytes() : at->second;
   }
-  /// All extents are equally long.
+  /// All extents of a page are equally long.
   static void fill(tier::Job& job, const Bytes& bytes, uint32_t e) {
-    if (bytes.empty()) return;
+    if (bytes.empty() || e >= job.extents.size()) return;
     const Extent& extent = job.extents[e];
     std::memcpy(extent.data, bytes.data() + e * extent.bytes, static_cast<size_t>(extent.bytes));
     job.landed.store(e + 1, std::memory_order_release);

@@ -67,9 +67,7 @@ inline void wander(PatternEngine& engine, Rng& rng, int calls, bool is_honest) {
   }
 }
 
-inline StorePolicy any_policy(Rng& rng) {
-  return rng.chance(0.5) ? StorePolicy::write_through : StorePolicy::write_back;
-}
+inline StorePolicy any_policy(Rng& rng) { return static_cast<StorePolicy>(rng.int_between(1, 3)); }
 
 inline TierOfCache randomly(Tier& tier, Rng& rng) {
   return {.tier = &tier,

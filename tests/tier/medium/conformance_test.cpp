@@ -46,6 +46,7 @@ const std::map<MediumFault, std::string> broken_by = {
     {MediumFault::throws, "what_is_stored_is_found_and_loaded_exactly"},
     {MediumFault::counts_all, "names_are_counted_from_the_first_on"},
     {MediumFault::first_job_alone, "each_job_ends_by_itself"},
+    {MediumFault::expects_alike, "pages_of_one_run_may_differ"},
     {MediumFault::overwrites, "a_name_that_is_there_stays_as_it_is"},
     {MediumFault::keeps_dropped, "what_is_dropped_is_gone_until_it_is_stored_anew"},
     {MediumFault::loads_any_size, "a_load_of_another_size_is_no_page"},

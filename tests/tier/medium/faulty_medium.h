@@ -27,6 +27,7 @@ enum class MediumFault : uint8_t {
   throws,           ///< a load of a page of many runs
   counts_all,       ///< find() says how many of them it has, in whatever order
   first_job_alone,  ///< runs the first job, and says of the others what it says of that
+  expects_alike,    ///< runs no job that has more extents than the first
   overwrites,       ///< a name that is there
   keeps_dropped,    ///< drop() does nothing
   loads_any_size,   ///< as many bytes as there is room for
@@ -79,6 +80,9 @@ class FaultyMedium final : public tier::Medium {
     for (tier::Job* const job : jobs) {
       if (fault_ == MediumFault::first_job_alone && job != jobs.front())
         job->outcome = jobs.front()->outcome;
+      else if (fault_ == MediumFault::expects_alike &&
+               job->extents.size() > jobs.front()->extents.size())
+        job->outcome = TierOutcome::failed;
       else
         job->outcome = job->kind == tier::Job::Kind::load ? load(*job) : store(*job);
     }

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -77,6 +78,8 @@ class FakeServer {
     for (;;) {
       const int fd = accept(listener_, nullptr, nullptr);
       if (fd < 0) return;
+      const int at_once = 1;  // no reply waits until the one before has been acknowledged
+      setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once));
       const std::lock_guard lock(mutex_);
       connections_.push_back(fd);
       threads_.emplace_back([this, fd] { serve(fd); });

@@ -67,7 +67,8 @@ class Migration : public ::testing::Test {
                           .min_partial_tokens = rng_.int_between(0, 2),
                           .manager = {.load_deadline_ms = is_honest ? 0 : any_deadline_ms(),
                                       .store_deadline_ms = is_honest ? 0 : any_deadline_ms(),
-                                      .load_order = any_order()}});
+                                      .load_order = any_order(),
+                                      .spare_pages = rng_.int_between(1, 2)}});
     for (int turn = 0; turn < 5; ++turn) {
       ASSERT_NO_FATAL_FAILURE(wander(engine, rng_, 24, is_honest)) << "turn " << turn;
       ASSERT_NO_FATAL_FAILURE(strike(way, what));

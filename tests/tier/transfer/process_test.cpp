@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/tier/transfer/process_test.cpp: handovers between processes, of which either is killed:
-/// 200 times in all, at any time and at moments that are chosen. The other one goes on.
+/// 200 times in all, and 100 times those of a hybrid model, at any time and at moments that are
+/// chosen. The other one goes on.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -14,7 +15,7 @@
 #include "support/rounds.h"
 #include "tier/peer/child.h"
 #include "tier/peer/transport_helpers.h"
-#include "tier/transfer/ends_at_work.h"
+#include "tier/transfer/kinds_of_work.h"
 #include "tier/transfer/mortal_transport.h"
 
 namespace folio::test {
@@ -40,15 +41,30 @@ constexpr Moment receiver_moments[] = {
 };
 
 class HandoversBetweenProcesses
-    : public ::testing::TestWithParam<std::tuple<TransportKind, int32_t>> {
+    : public ::testing::TestWithParam<std::tuple<TransportKind, int32_t, bool>> {
  protected:
   [[nodiscard]] static const TransportKind& kind() { return std::get<0>(GetParam()); }
   /// Of the receiver: the sender's, and pages are written to, or another.
   [[nodiscard]] static int32_t page_size() { return std::get<1>(GetParam()); }
+  [[nodiscard]] static bool is_hybrid() { return std::get<2>(GetParam()); }
   static constexpr int32_t sender_page_size = 4;
 
-  /// The most of a test: 40 and 10, two tests, two page sizes. Connections of some take a while.
-  static int rounds() { return share_of_rounds(kind().name == "shared_memory" ? 40 : 10); }
+  /// The most of a test: 40 and 10, two tests, two page sizes; of hybrid models half of it.
+  /// Connections of some take a while.
+  static int rounds() {
+    const int all = kind().name == "shared_memory" ? 40 : 10;
+    return share_of_rounds(is_hybrid() ? all / 2 : all);
+  }
+  /// Of ends with groups, which have messages of their own in place of some.
+  static Kind kind_of(const Moment& moment) {
+    if (!is_hybrid()) return moment.kind;
+    switch (moment.kind) {
+      case Kind::hello: return Kind::groups;
+      case Kind::welcome: return Kind::welcome_groups;
+      case Kind::accept: return Kind::accept_groups;
+      default: return moment.kind;
+    }
+  }
   static std::unique_ptr<Transport> make() { return kind().make({}).value(); }
   static std::vector<std::string> peer(const char* role, Rng& rng, const Moment& moment = {}) {
     const int32_t size = role == std::string("decode") ? page_size() : sender_page_size;
@@ -58,8 +74,9 @@ class HandoversBetweenProcesses
             std::to_string(rng.between(1, 1'000'000)),
             std::to_string(size),
             std::to_string(static_cast<int>(moment.deed)),
-            std::to_string(static_cast<int>(moment.kind)),
-            std::to_string(moment.count)};
+            std::to_string(static_cast<int>(kind_of(moment))),
+            std::to_string(moment.count),
+            is_hybrid() ? "hybrid" : "plain"};
   }
   /// Every third one: none, any time.
   static Moment moment_of(int round, std::span<const Moment> moments, Rng& rng) {
@@ -74,6 +91,13 @@ class HandoversBetweenProcesses
   [[nodiscard]] static bool may_die_at_once() { return kind().name == "shared_memory"; }
   /// So many of what is counted pass before, where it may not.
   static constexpr int spared = 1;
+
+  template <class Work>
+  void kill_senders();
+  template <class Work>
+  void kill_receivers();
+  template <class Work>
+  void bring_every_byte();
 };
 
 std::vector<TransportKind> kinds_between_processes() {
@@ -84,10 +108,11 @@ std::vector<TransportKind> kinds_between_processes() {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, HandoversBetweenProcesses,
                          ::testing::Combine(::testing::ValuesIn(kinds_between_processes()),
-                                            ::testing::Values(4, 8)),
+                                            ::testing::Values(4, 8), ::testing::Bool()),
                          [](const auto& way) {
                            return std::get<0>(way.param).name +
-                                  (std::get<1>(way.param) == 4 ? "_direct" : "_staged");
+                                  (std::get<1>(way.param) == 4 ? "_direct" : "_staged") +
+                                  (std::get<2>(way.param) ? "_hybrid" : "");
                          });
 
 /// Every announcement has ended, and is counted as what it ended as.
@@ -103,11 +128,11 @@ void expect_counted(const HandoverSenderFigures& f) {
   EXPECT_EQ(f.refused_messages, 0);
 }
 
-/// One receiver outlives all senders.
-TEST_P(HandoversBetweenProcesses, leave_nothing_of_senders_that_are_killed) {
+template <class Work>
+void HandoversBetweenProcesses::kill_senders() {
   Rng rng(test_seed());
-  DecodeEnd to({.page_size = page_size()}, make());
-  Decoder decoder(to);
+  typename Work::To to(Work::spec(page_size()), make());
+  auto decoder = Work::decoder(to, rng.next());
   const auto figures = [&] { return to.receiver.figures(); };
   const auto has_seen_all = [&] { return decoder.taken > 0 && figures().failed > 0; };
   for (int round = 0; is_due(round, rounds(), has_seen_all()); ++round) {
@@ -141,7 +166,7 @@ TEST_P(HandoversBetweenProcesses, leave_nothing_of_senders_that_are_killed) {
     decoder.release_all();
     expect_idle(to);
     expect_counted(figures());
-    ASSERT_EQ(to.pool.stats().used_pages, 0);
+    ASSERT_EQ(used_pages(to), 0);
     EXPECT_LE(to.pool.stats().cached_pages, decoder.committed_pages)
         << "pages of sequences that have not come";
     decoder.look_again();
@@ -156,10 +181,16 @@ TEST_P(HandoversBetweenProcesses, leave_nothing_of_senders_that_are_killed) {
               static_cast<long long>(figures().lost_peers));
 }
 
-/// One sender outlives all receivers.
-TEST_P(HandoversBetweenProcesses, leave_nothing_at_the_sender_of_receivers_that_are_killed) {
+/// One receiver outlives all senders.
+TEST_P(HandoversBetweenProcesses, leave_nothing_of_senders_that_are_killed) {
+  if (is_hybrid()) return kill_senders<HybridWork>();
+  kill_senders<PlainWork>();
+}
+
+template <class Work>
+void HandoversBetweenProcesses::kill_receivers() {
   Rng rng(test_seed());
-  PrefillEnd from({.page_size = sender_page_size}, make());
+  typename Work::From from(Work::spec(sender_page_size), make());
   const auto has_seen_all = [&] {
     const HandoverSenderFigures figures = from.sender.figures();
     return figures.ended[0] > 0 && figures.ended[static_cast<size_t>(HandoverOutcome::lost)] > 0;
@@ -169,7 +200,7 @@ TEST_P(HandoversBetweenProcesses, leave_nothing_at_the_sender_of_receivers_that_
     const Moment moment = moment_of(round, receiver_moments, rng);
     Child child(peer("decode", rng, moment));
     const PeerId to = from.transport->connect(child.address()).value();
-    Prefiller prefiller(from, to, rng.next());
+    typename Work::Prefiller prefiller(from, to, rng.next());
     if (moment.deed == Deed::never) {
       const int64_t wanted = rng.between(may_die_at_once() ? 0 : spared, 10);
       ASSERT_TRUE(comes_true([&] { return !prefiller.step(0) || prefiller.ended[0] >= wanted; }));
@@ -188,7 +219,7 @@ TEST_P(HandoversBetweenProcesses, leave_nothing_at_the_sender_of_receivers_that_
     EXPECT_EQ(prefiller.faults, 0);
     expect_idle(from);
     expect_counted(from.sender.figures());
-    ASSERT_EQ(from.pool.stats().used_pages, 0);
+    ASSERT_EQ(used_pages(from), 0);
     static_cast<void>(from.transport->disconnect(to));
   }
   const HandoverSenderFigures figures = from.sender.figures();
@@ -199,14 +230,27 @@ TEST_P(HandoversBetweenProcesses, leave_nothing_at_the_sender_of_receivers_that_
               static_cast<long long>(figures.begun));
 }
 
-/// And the one that looks at the bytes says that they were right.
-TEST_P(HandoversBetweenProcesses, bring_every_byte) {
+/// One sender outlives all receivers.
+TEST_P(HandoversBetweenProcesses, leave_nothing_at_the_sender_of_receivers_that_are_killed) {
+  if (is_hybrid()) return kill_receivers<HybridWork>();
+  kill_receivers<PlainWork>();
+}
+
+template <class Work>
+void HandoversBetweenProcesses::bring_every_byte() {
   Rng rng(test_seed());
-  PrefillEnd from({.page_size = sender_page_size}, make());
+  typename Work::From from(Work::spec(sender_page_size), make());
   Child child(peer("decode", rng));
-  Prefiller prefiller(from, from.transport->connect(child.address()).value(), rng.next());
+  typename Work::Prefiller prefiller(from, from.transport->connect(child.address()).value(),
+                                     rng.next());
   ASSERT_TRUE(comes_true([&] { return !prefiller.step(0) || prefiller.ended[0] >= 100; }));
   EXPECT_EQ(child.finish(), 0);
+}
+
+/// And the one that looks at the bytes says that they were right.
+TEST_P(HandoversBetweenProcesses, bring_every_byte) {
+  if (is_hybrid()) return bring_every_byte<HybridWork>();
+  bring_every_byte<PlainWork>();
 }
 
 }  // namespace
