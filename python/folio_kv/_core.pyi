@@ -418,7 +418,8 @@ class PagePool:
         groups, arena_bytes: of a hybrid model, with num_pages 0: {"rule": "full", "window", "chunked" or
         "state", "page_bytes": ..., and "window", "sinks", "chunk" or "checkpoint" in tokens} each.
         name: is called with a PageContent and gives 1 to 32 bytes (folio_kv.Sha256Names, or an engine's
-        block hashes): for PagePool.name, and in a pool with events for every content that is stored.
+        block hashes): for PagePool.name, and in a pool with events for every content that is stored. Its
+        attribute name_companion, if it has one, likewise with a CompanionContent, for other groups' pages.
         on_event: is called with each PoolEvent as it happens, and the tokens of the page of a stored one.
         From both, calls that would change the pool raise Error with code "busy"; what they raise goes to
         sys.unraisablehook, as the pool's own call is done, but for PagePool.name, which raises it.
@@ -553,7 +554,7 @@ class PagePool:
 
     def snapshot(self) -> tuple[list[PoolEvent], object, int]:
         """
-        (events, tokens, last): a stored event for each content that can be found, its tokens in the same row of an int32 array [events, page_size], and the number of the last event before.
+        (events, tokens, last): a stored event for each content that can be found, then for each companion, the tokens in the same row of an int32 array [events, page_size], and the number of the last event before.
         """
 
     def reader(self) -> PoolReader:
@@ -572,12 +573,91 @@ class PagePool:
     def group(self, group: int) -> dict:
         """Sizes of a group, and counts of its pages."""
 
+    def group_options(self, group: int) -> dict:
+        """As `groups` has it; what its rule has not is 0."""
+
     @property
     def num_groups(self) -> int: ...
 
-    def name(self, id: SequenceId, position: int) -> bytes:
+    def companion_names(self, group: int, leading: Sequence[bytes]) -> list[bytes]:
         """
-        The name of the sequence's page `position`, which is full: 32 bytes.
+        The names of what `group`, not 0, has of the pages with these names. Raises Error unless `name` has name_companion; what that raises.
+        """
+
+    def parts(self, id: SequenceId, position: int) -> dict:
+        """
+        Bits of groups, 1 of group 0, that have the sequence's full page: `present`; of these in its rows: `held`; of these what a likely hit needs: `likely`.
+        """
+
+    def begin_companion_io(self, id: SequenceId, position: int, group: int) -> IoPin:
+        """
+        As begin_io, to read what `group` has of the sequence's page, be it cached.
+        """
+
+    def begin_prompt_io(self, id: SequenceId, prompt: object, pages: Sequence[tuple[int, int]]) -> list[IoPin | None]:
+        """
+        As begin_io, to read what memory has of a prompt that the sequence's tokens begin.
+
+        `pages`: (position, group) of each, in rows or cached, also where no hit ends. Returns a pin for
+        each, or None where memory has not the page or there is no pin.
+        """
+
+    def expect_branch(self, id: SequenceId, tokens: int) -> None:
+        """
+        Others are likely to go on in another way behind so many tokens: what a hit there needs is `likely`.
+        """
+
+    def find_parts(self, id: SequenceId, prompt: object) -> list[int]:
+        """
+        What memory has behind the sequence's tokens, which fill whole pages.
+
+        For each page of the prompt that group 0 has there, bits of the groups that have it. Raises Error
+        for a sequence that has room or part of a page.
+        """
+
+    def begin_load(self, id: SequenceId, prompt: object, length: int) -> list[int]:
+        """
+        Room for the prompt's first `length` tokens, a multiple of page_size.
+
+        For each whole page behind the sequence's tokens, bits of the groups whose page is new there: these
+        are to be filled; all others memory has. Until commit_load the sequence has its old length, and
+        commit raises Error with code "busy"; trim, preempt and release give the room up.
+        """
+
+    def begin_whole_load(self, id: SequenceId, prompt: object) -> list[int]:
+        """
+        As begin_load, of the whole prompt, for whom no token is left to compute: it may end within a page.
+        """
+
+    def shorten_load(self, id: SequenceId, length: int) -> list[int]:
+        """
+        A shorter load: the same bits of what is to be filled beside what was new before.
+        """
+
+    def commit_load(self, id: SequenceId, tokens: object, *, merge: bool = False) -> None:
+        """
+        All is filled: the load's tokens become the sequence's; merge: as of commit.
+        """
+
+    def load_length(self, id: SequenceId) -> int:
+        """0 without a load."""
+
+    def watch_evictions(self, function: object | None, leaving: object | None = None) -> None:
+        """
+        `function` is asked when a cached page is about to be taken for new content.
+
+        It is called with group, page and the name of the page, or of the leading page whose companion it
+        is, and may give the IoPin of a page with nothing in it: that page is taken, and from then on the
+        pin holds the evicted one, whose bytes stay until end_io. None: the page goes. `leaving` is told of
+        a page that goes with its slab to another group: no page can take its place, and its bytes are there
+        until the call ends. What they raise goes to sys.unraisablehook. None as `function`: nobody is asked
+        any more. Raises Error with code "busy" where one is asked already.
+        """
+
+    def name(self, id: SequenceId, position: int, group: int = 0) -> bytes:
+        """
+        The name of the sequence's page `position`, which is full: 32 bytes; with `group` of
+        what that group has of it, whether it has it or not.
 
         Computed once for a content, as long as some page has it; pages before it that have no name get
         theirs. Raises Error unless 0 <= position < length // page_size, and in a pool without `name`; what
@@ -625,12 +705,14 @@ class PoolEvent:
     @property
     def parent_name(self, /) -> bytes | None:
         """
-        stored, not in snapshots: of the page before; None for a sequence's first page.
+        stored, not in snapshots: of the page before; None for a sequence's first page. Of another group than 0 always, and of the page of group 0 with the same tokens.
         """
 
     @property
     def group(self) -> int:
-        """Of the pool's groups of pages: the leading one, 0."""
+        """
+        Not 0: a page of the content has got, or lost, what this group has of its tokens.
+        """
 
     @property
     def in_snapshot(self) -> bool:
@@ -685,5 +767,33 @@ class PageContent:
     @property
     def adapter(self) -> int:
         """The same."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class CompanionContent:
+    """What the name of a page of another group than 0 stands for."""
+
+    @property
+    def leading(self) -> bytes:
+        """Name of the page of group 0 with the same tokens."""
+
+    @property
+    def group(self) -> int: ...
+
+    @property
+    def rule(self) -> str:
+        """Of the group, as PagePool's groups have it; what a rule has not is 0."""
+
+    @property
+    def window(self) -> int: ...
+
+    @property
+    def sinks(self) -> int: ...
+
+    @property
+    def chunk(self) -> int: ...
+
+    @property
+    def checkpoint(self) -> int: ...
 
     def __reduce_ex__(self, protocol: object) -> object: ...

@@ -12,7 +12,7 @@ import hashlib
 import struct
 from collections.abc import Sequence
 
-from folio_kv._core import PageContent
+from folio_kv._core import CompanionContent, PageContent
 from folio_kv.errors import Error
 
 Span = tuple[int, int, bytes]
@@ -66,6 +66,41 @@ class Sha256Names:
         for offset, length, digest in spans:
             state.update(struct.pack("<ii", offset, length) + digest)
         return state.digest()
+
+    def companion(
+        self,
+        leading: bytes,
+        group: int,
+        rule: str,
+        *,
+        window: int = 0,
+        sinks: int = 0,
+        chunk: int = 0,
+        checkpoint: int = 0,
+    ) -> bytes:
+        """The name of the page that ``group`` has of the tokens of the page that ``leading`` names;
+        what the rule has not stands for nothing."""
+        if len(leading) != 32:
+            raise Error(f"leading has {len(leading)} bytes, expected 32")
+        if not 1 <= group <= 255:
+            raise Error(f"group is {group}, expected 1 to 255")
+        reaches = {"full": 0, "window": window, "chunked": chunk, "state": checkpoint}
+        if rule not in reaches:
+            raise Error(f'rule is "{rule}", expected one of {", ".join(reaches)}')
+        kind = struct.pack("<BB", group, list(reaches).index(rule))
+        reach = struct.pack("<ii", reaches[rule], sinks if rule == "window" else 0)
+        return hashlib.sha256(b"folio pair1" + leading + kind + reach).digest()
+
+    def name_companion(self, page: CompanionContent) -> bytes:
+        return self.companion(
+            page.leading,
+            page.group,
+            page.rule,
+            window=page.window,
+            sinks=page.sinks,
+            chunk=page.chunk,
+            checkpoint=page.checkpoint,
+        )
 
     def __call__(self, page: PageContent) -> bytes:
         parent = page.parent

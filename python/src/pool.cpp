@@ -72,7 +72,10 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   const Pool& pool = *nb::inst_ptr<Pool>(self);
   if (pool.callables == nullptr) return 0;
   Py_VISIT(pool.callables->name.ptr());
+  Py_VISIT(pool.callables->name_companion.ptr());
   Py_VISIT(pool.callables->on_event.ptr());
+  Py_VISIT(pool.callables->on_eviction.ptr());
+  Py_VISIT(pool.callables->on_leaving.ptr());
   return 0;
 }
 
@@ -81,7 +84,10 @@ int clear(PyObject* self) {
   const Pool& pool = *nb::inst_ptr<Pool>(self);
   if (pool.callables == nullptr) return 0;
   pool.callables->name.reset();
+  pool.callables->name_companion.reset();
   pool.callables->on_event.reset();
+  pool.callables->on_eviction.reset();
+  pool.callables->on_leaving.reset();
   return 0;
 }
 
@@ -353,7 +359,8 @@ max_io_pins: pages that begin_io holds at once.
 groups, arena_bytes: of a hybrid model, with num_pages 0: {"rule": "full", "window", "chunked" or
 "state", "page_bytes": ..., and "window", "sinks", "chunk" or "checkpoint" in tokens} each.
 name: is called with a PageContent and gives 1 to 32 bytes (folio_kv.Sha256Names, or an engine's
-block hashes): for PagePool.name, and in a pool with events for every content that is stored.
+block hashes): for PagePool.name, and in a pool with events for every content that is stored. Its
+attribute name_companion, if it has one, likewise with a CompanionContent, for other groups' pages.
 on_event: is called with each PoolEvent as it happens, and the tokens of the page of a stored one.
 From both, calls that would change the pool raise Error with code "busy"; what they raise goes to
 sys.unraisablehook, as the pool's own call is done, but for PagePool.name, which raises it.
@@ -363,6 +370,7 @@ Raises Error naming the option.)");
   bind_pool_sequences(type);
   bind_pool_events(m, type);
   bind_pool_groups(type);
+  bind_pool_loads(type);
   bind_page_content(m);
   bind_pool_functions(type);
 }

@@ -41,6 +41,9 @@ struct ReadOptions {
 /// Of dictionaries, whose keys are the fields of GroupOptions.
 std::vector<GroupOptions> groups_of(nanobind::sequence groups);
 
+/// As dictionaries have it.
+const char* rule_name(GroupRule rule);
+
 /// Several sequences at once, waiting, and how long pages are kept.
 void bind_pool_sequences(nanobind::class_<Pool>& type);
 /// Events, and what other threads may ask.
@@ -50,6 +53,9 @@ void bind_pool_events(nanobind::module_& m, nanobind::class_<Pool>& type);
 void bind_page_content(nanobind::module_& m);
 /// Names of pages.
 void bind_pool_functions(nanobind::class_<Pool>& type);
+
+/// Loads and evictions.
+void bind_pool_loads(nanobind::class_<Pool>& type);
 
 /// What each group of a hybrid model has.
 void bind_pool_groups(nanobind::class_<Pool>& type);

@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <exception>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -44,18 +45,22 @@ std::tuple<std::vector<PoolEvent>, nb::object, uint64_t> snapshot(const Pool& se
   struct Contents {
     std::vector<PoolEvent> events;
     std::vector<TokenId> tokens;
+    std::exception_ptr failure = {};
   } contents;
-  const size_t pages = self.pool.num_pages(),
-               page_size = static_cast<size_t>(self.pool.page_size());
-  contents.events.reserve(pages);  // one for each page at most: `visit` must not throw
-  contents.tokens.reserve(pages * page_size);
+  const auto page_size = static_cast<size_t>(self.pool.page_size());
   const auto visit = [](void* into, const PoolEvent& event,
                         std::span<const TokenId> tokens) noexcept {
-    auto& [events, all] = *static_cast<Contents*>(into);
-    events.push_back(event);
-    all.insert(all.end(), tokens.begin(), tokens.end());
+    auto& [events, all, failure] = *static_cast<Contents*>(into);
+    if (failure != nullptr) return;
+    try {
+      events.push_back(event);
+      all.insert(all.end(), tokens.begin(), tokens.end());
+    } catch (...) {
+      failure = std::current_exception();
+    }
   };
   const uint64_t last = take(self.pool.snapshot({visit, &contents}));
+  if (contents.failure != nullptr) std::rethrow_exception(contents.failure);
   nb::object tokens = nb::module_::import_("numpy").attr("empty")(
       nb::make_tuple(contents.events.size(), page_size), "int32");
   std::copy(contents.tokens.begin(), contents.tokens.end(),
@@ -99,8 +104,10 @@ void bind_event(nb::module_& m) {
           "parent_name",
           [](const PoolEvent& e) { return name_bytes(e.parent_name, e.has_parent_name); },
           nb::sig("def parent_name(self, /) -> bytes | None"),
-          "stored, not in snapshots: of the page before; None for a sequence's first page.")
-      .def_ro("group", &PoolEvent::group, "Of the pool's groups of pages: the leading one, 0.")
+          "stored, not in snapshots: of the page before; None for a sequence's first page. Of "
+          "another group than 0 always, and of the page of group 0 with the same tokens.")
+      .def_ro("group", &PoolEvent::group,
+              "Not 0: a page of the content has got, or lost, what this group has of its tokens.")
       .def_ro("in_snapshot", &PoolEvent::in_snapshot, "One of PagePool.snapshot.");
 }
 
@@ -147,10 +154,9 @@ void bind_pool_events(nb::module_& m, nb::class_<Pool>& type) {
           },
           nb::arg("next"), nb::arg("most") = 256, locked, events_text)
       .def("snapshot", &snapshot, locked,
-           "(events, tokens, last): a stored event for each content that can be found, its tokens "
-           "in "
-           "the same row of an int32 array [events, page_size], and the number of the last event "
-           "before.")
+           "(events, tokens, last): a stored event for each content that can be found, then for "
+           "each companion, the tokens in the same row of an int32 array [events, page_size], and "
+           "the number of the last event before.")
       .def(
           "reader", [](const Pool& p) { return take(PoolReader::of(p.pool)); },
           nb::keep_alive<0, 1>(), locked, "For other threads; needs readers.")

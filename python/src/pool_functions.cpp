@@ -43,37 +43,20 @@ Content content_of(const PageContent& page) {
   return content;
 }
 
-/// Fewer bytes stand in front.
-PageName name_of(const nb::object& given) {
-  PageName name;
-  if (!nb::isinstance<nb::bytes>(given))
-    refuse_argument("name: expected a callable that gives bytes");
-  const auto bytes = nb::borrow<nb::bytes>(given);
-  if (bytes.size() == 0 || bytes.size() > name.bytes.size())
-    refuse_argument("name: expected a callable that gives 1 to {} bytes, got {}", name.bytes.size(),
-                    bytes.size());
-  std::memcpy(name.bytes.data(), bytes.c_str(), bytes.size());
-  return name;
-}
+/// CompanionContent, likewise.
+struct Companion {
+  nb::bytes leading = nb::bytes("", 0);
+  uint32_t group = 0;
+  GroupOptions options;
+};
 
-/// What is being handled, told to sys.unraisablehook.
-void tell_unraisable(const nb::object& function) noexcept {
-  try {
-    throw;
-  } catch (nb::python_error& error) {
-    error.discard_as_unraisable(function);
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_ValueError, error.what());
-    PyErr_WriteUnraisable(function.ptr());
-  }
-}
-
-Status call_name(void* context, const PageContent& page, PageName* name) noexcept {
-  auto& callables = *static_cast<Callables*>(context);
-  const nb::object function = callables.name;  // kept while it runs
+/// What a callable gives for `content`, or why it gave nothing.
+template <class Given>
+Status call_for_name(Callables& callables, const nb::object& function, const Given& content,
+                     PageName* name) noexcept {
   try {
     if (function.is_valid()) {
-      *name = name_of(function(content_of(page)));
+      *name = name_of(function(content()), "name: expected a callable that gives");
       return {};
     }
   } catch (...) {
@@ -84,6 +67,21 @@ Status call_name(void* context, const PageContent& page, PageName* name) noexcep
     }
   }
   return fail(Errc::io, "PagePool.name: the callable gave no name");
+}
+
+Status call_name(void* context, const PageContent& page, PageName* name) noexcept {
+  auto& callables = *static_cast<Callables*>(context);
+  const nb::object function = callables.name;  // kept while it runs
+  return call_for_name(
+      callables, function, [&] { return content_of(page); }, name);
+}
+
+Status call_name_companion(void* context, const pool::CompanionContent& page,
+                           PageName* name) noexcept {
+  auto& callables = *static_cast<Callables*>(context);
+  const nb::object function = callables.name_companion;
+  const auto content = [&] { return Companion{bytes_of(page.leading), page.group, page.options}; };
+  return call_for_name(callables, function, content, name);
 }
 
 void call_on_event(void* context, const PoolEvent& event,
@@ -102,18 +100,38 @@ void expect_callable(const char* argument, nb::handle given) {
 }
 
 /// Computed now, with those before it.
-nb::object page_name(Pool& self, SequenceId id, int32_t position) {
-  std::exception_ptr failure;
-  std::exception_ptr* before = nullptr;
-  if (self.callables != nullptr) before = std::exchange(self.callables->failure, &failure);
-  const Result<PageName> name = self.pool.name(id, position);
-  if (self.callables != nullptr) self.callables->failure = before;
-  if (failure != nullptr) std::rethrow_exception(failure);
+nb::object page_name(Pool& self, SequenceId id, int32_t position, uint32_t group) {
+  const NamingFailure failure(self.callables.get());
+  const Result<PageName> name = self.pool.name(id, position, group);
+  failure.rethrow();
   name.error().or_throw();
   return name_bytes(*name, true);
 }
 
 }  // namespace
+
+/// Fewer bytes stand in front.
+PageName name_of(const nb::object& given, const char* what) {
+  PageName name;
+  if (!nb::isinstance<nb::bytes>(given)) refuse_argument("{} bytes", what);
+  const auto bytes = nb::borrow<nb::bytes>(given);
+  if (bytes.size() == 0 || bytes.size() > name.bytes.size())
+    refuse_argument("{} 1 to {} bytes, got {}", what, name.bytes.size(), bytes.size());
+  std::memcpy(name.bytes.data(), bytes.c_str(), bytes.size());
+  return name;
+}
+
+/// What is being handled, told to sys.unraisablehook.
+void tell_unraisable(const nb::object& function) noexcept {
+  try {
+    throw;
+  } catch (nb::python_error& error) {
+    error.discard_as_unraisable(function);
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_ValueError, error.what());
+    PyErr_WriteUnraisable(function.ptr());
+  }
+}
 
 std::unique_ptr<Callables> read_callables(nb::handle name, nb::handle on_event,
                                           PoolOptions& options) {
@@ -124,6 +142,11 @@ std::unique_ptr<Callables> read_callables(nb::handle name, nb::handle on_event,
   if (!name.is_none()) {
     callables->name = nb::borrow(name);
     options.name = {.function = call_name, .context = callables.get()};
+    if (nb::hasattr(name, "name_companion")) {
+      callables->name_companion = name.attr("name_companion");
+      expect_callable("name.name_companion", callables->name_companion);
+      options.name.companion = call_name_companion;
+    }
   }
   if (!on_event.is_none()) {
     callables->on_event = nb::borrow(on_event);
@@ -146,12 +169,25 @@ void bind_page_content(nb::module_& m) {
               "token: offset may be negative.")
       .def_ro("salt", &Content::salt, "Of the sequence; a parent's name stands for it, too.")
       .def_ro("adapter", &Content::adapter, "The same.");
+  nb::class_<Companion>(m, "CompanionContent",
+                        "What the name of a page of another group than 0 stands for.")
+      .def_ro("leading", &Companion::leading, "Name of the page of group 0 with the same tokens.")
+      .def_ro("group", &Companion::group)
+      .def_prop_ro(
+          "rule", [](const Companion& c) { return rule_name(c.options.rule); },
+          "Of the group, as PagePool's groups have it; what a rule has not is 0.")
+      .def_prop_ro("window", [](const Companion& c) { return c.options.window; })
+      .def_prop_ro("sinks", [](const Companion& c) { return c.options.sinks; })
+      .def_prop_ro("chunk", [](const Companion& c) { return c.options.chunk; })
+      .def_prop_ro("checkpoint", [](const Companion& c) { return c.options.checkpoint; });
 }
 
 void bind_pool_functions(nb::class_<Pool>& type) {
-  type.def("name", &page_name, nb::arg("id"), nb::arg("position"), nb::lock_self(),
-           nb::sig("def name(self, id: SequenceId, position: int) -> bytes"),
-           R"(The name of the sequence's page `position`, which is full: 32 bytes.
+  type.def("name", &page_name, nb::arg("id"), nb::arg("position"), nb::arg("group") = 0,
+           nb::lock_self(),
+           nb::sig("def name(self, id: SequenceId, position: int, group: int = 0) -> bytes"),
+           R"(The name of the sequence's page `position`, which is full: 32 bytes; with `group` of
+what that group has of it, whether it has it or not.
 
 Computed once for a content, as long as some page has it; pages before it that have no name get
 theirs. Raises Error unless 0 <= position < length // page_size, and in a pool without `name`; what

@@ -10,6 +10,7 @@
 
 #include <exception>
 #include <memory>
+#include <utility>
 
 #include "folio/pool/page_pool.h"
 
@@ -17,14 +18,42 @@ namespace folio::python {
 
 /// At a place that a pool's options can point to.
 struct Callables {
-  nanobind::object name, on_event;
-  /// where PagePool.name, while it runs, wants the failure of `name`
+  /// `name_companion` is an attribute of `name`, invalid without it
+  nanobind::object name, name_companion, on_event, on_eviction, on_leaving;
+  /// where PagePool.name and companion_names, while they run, want the failure of the first two
   std::exception_ptr* failure = nullptr;
 };
 
 /// None: no function. Throws Error for what cannot be called; null without either.
 std::unique_ptr<Callables> read_callables(nanobind::handle name, nanobind::handle on_event,
                                           PoolOptions& options);
+
+/// Fewer bytes stand in front. Throws Error, which begins with `what`, for what is no bytes, or
+/// none, or too many.
+PageName name_of(const nanobind::object& given, const char* what);
+/// What is being handled, told to sys.unraisablehook.
+void tell_unraisable(const nanobind::object& function) noexcept;
+
+/// While it lives what a pool's name functions raise is kept, and `rethrow` raises it.
+class NamingFailure {
+ public:
+  explicit NamingFailure(Callables* callables) noexcept : callables_(callables) {
+    if (callables != nullptr) before_ = std::exchange(callables->failure, &failure_);
+  }
+  NamingFailure(const NamingFailure&) = delete;
+  NamingFailure& operator=(const NamingFailure&) = delete;
+  ~NamingFailure() {
+    if (callables_ != nullptr) callables_->failure = before_;
+  }
+  void rethrow() const {
+    if (failure_ != nullptr) std::rethrow_exception(failure_);
+  }
+
+ private:
+  Callables* callables_;
+  std::exception_ptr failure_;
+  std::exception_ptr* before_ = nullptr;
+};
 
 /// 32 bytes, or None where there is no name.
 nanobind::object name_bytes(const PageName& name, bool is_there);

@@ -76,7 +76,29 @@ nb::dict figures_of(const Pool& self, uint32_t group) {
   return out;
 }
 
+nb::dict options_of(const Pool& self, uint32_t group) {
+  const GroupOptions g = take(self.pool.group_options(group));
+  nb::dict out;
+  out["rule"] = rule_name(g.rule);
+  out["page_bytes"] = g.page_bytes;
+  out["window"] = g.window;
+  out["sinks"] = g.sinks;
+  out["chunk"] = g.chunk;
+  out["checkpoint"] = g.checkpoint;
+  return out;
+}
+
 }  // namespace
+
+const char* rule_name(GroupRule rule) {
+  switch (rule) {
+    case GroupRule::full: return "full";
+    case GroupRule::window: return "window";
+    case GroupRule::chunked: return "chunked";
+    case GroupRule::state: return "state";
+  }
+  return "";
+}
 
 std::vector<GroupOptions> groups_of(nb::sequence groups) {
   std::vector<GroupOptions> out;
@@ -88,6 +110,8 @@ void bind_pool_groups(nb::class_<Pool>& type) {
   const nb::lock_self locked;
   type.def("group", &figures_of, nb::arg("group"), locked,
            "Sizes of a group, and counts of its pages.")
+      .def("group_options", &options_of, nb::arg("group"), locked,
+           "As `groups` has it; what its rule has not is 0.")
       .def_prop_ro("num_groups", [](const Pool& p) { return p.pool.num_groups(); });
 }
 

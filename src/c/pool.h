@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <utility>
 
 #include "c/convert.h"
 #include "folio/pool/page_pool.h"
@@ -12,14 +13,31 @@
 
 namespace folio::inline v1::c {
 
-/// Functions of folio_pool_options, at a place that a pool's options can point to.
+/// Functions of the caller's, at a place that a pool's options can point to.
 struct CallerFunctions {
   folio_code (*name_page)(void* context, const folio_page_content* page, folio_page_name* name);
   void* name_context;
   void (*on_event)(void* context, const folio_pool_event* event, const int32_t* tokens,
                    int64_t num_tokens);
   void* event_context;
+  folio_code (*name_companion)(void* context, const folio_companion_content* companion,
+                               folio_page_name* name) = nullptr;
+  folio_eviction_watcher watcher = {};
   bool is_running = false;  ///< one of them is
+};
+
+/// Says that one of them runs for as long as this lives.
+class Running {
+ public:
+  explicit Running(CallerFunctions& functions) noexcept
+      : functions_(functions), was_running_(std::exchange(functions.is_running, true)) {}
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  ~Running() { functions_.is_running = was_running_; }
+
+ private:
+  CallerFunctions& functions_;
+  bool was_running_;  ///< one within another: folio_snapshot from on_event names companions
 };
 
 }  // namespace folio::inline v1::c
@@ -63,6 +81,12 @@ Result<std::unique_ptr<T[]>> converted(const char* function, const char* argumen
 [[nodiscard]] Status read_functions(const char* function, const folio_pool_options& given,
                                     std::unique_ptr<CallerFunctions>& own, PoolOptions& options);
 [[nodiscard]] folio_pool_event event_of(const PoolEvent& event) noexcept;
+
+/// Generations begin at 1, so no pin is 0.
+inline folio_io_pin pin_number(IoPin pin) { return uint64_t{pin.generation} << 32 | pin.index; }
+inline IoPin pin_of(folio_io_pin number) {
+  return {static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32)};
+}
 
 /// A pool, with groups over an arena if there are some.
 [[nodiscard]] Status create(const char* function, const folio_pool_options* options,

@@ -13,26 +13,12 @@ static_assert(FOLIO_STORED == static_cast<int>(PoolEventKind::stored) &&
               FOLIO_REMOVED == static_cast<int>(PoolEventKind::removed) &&
               FOLIO_CLEARED == static_cast<int>(PoolEventKind::cleared));
 
-/// Says that a function runs for as long as this lives.
-class Running {
- public:
-  explicit Running(CallerFunctions& functions) noexcept : functions_(functions) {
-    functions_.is_running = true;
-  }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-  ~Running() { functions_.is_running = false; }
-
- private:
-  CallerFunctions& functions_;
-};
-
 /// What is no code of folio's is the caller's fault, and no argument's.
-Status status_of(folio_code code) noexcept {
+Status status_of(const char* function, folio_code code) noexcept {
   if (code == FOLIO_OK) return {};
   const bool is_known = code > FOLIO_OK && code <= FOLIO_INTERNAL;
   return fail(is_known ? static_cast<Errc>(code) : Errc::internal,
-              "folio_pool_options::name_page returned {} ({}), and no name", code,
+              "folio_pool_options::{} returned {} ({}), and no name", function, code,
               is_known ? folio_get_code_name(code) : "no code of folio's");
 }
 
@@ -50,11 +36,27 @@ Status name_page(void* context, const PageContent& page, PageName* name) noexcep
   content.adapter = page.adapter;
   folio_page_name made = {};
   const Running running(functions);
-  if (Status s = status_of(functions.name_page(functions.name_context, &content, &made));
-      !s.is_ok())
-    return s;
+  const folio_code code = functions.name_page(functions.name_context, &content, &made);
   std::memcpy(name->bytes.data(), made.bytes, sizeof made.bytes);
-  return {};
+  return status_of("name_page", code);
+}
+
+Status name_companion(void* context, const pool::CompanionContent& page, PageName* name) noexcept {
+  auto& functions = *static_cast<CallerFunctions*>(context);
+  folio_companion_content content = {};
+  content.struct_size = sizeof content;
+  content.group = page.group;
+  content.rule = static_cast<int32_t>(page.options.rule);
+  content.window = page.options.window;
+  content.sinks = page.options.sinks;
+  content.chunk = page.options.chunk;
+  content.checkpoint = page.options.checkpoint;
+  std::memcpy(content.leading.bytes, page.leading.bytes.data(), sizeof content.leading.bytes);
+  folio_page_name made = {};
+  const Running running(functions);
+  const folio_code code = functions.name_companion(functions.name_context, &content, &made);
+  std::memcpy(name->bytes.data(), made.bytes, sizeof made.bytes);
+  return status_of("name_companion", code);
 }
 
 void on_event(void* context, const PoolEvent& event, std::span<const TokenId> tokens) noexcept {
@@ -102,15 +104,21 @@ Status read_functions(const char* function, const folio_pool_options& given,
                       std::unique_ptr<CallerFunctions>& own, PoolOptions& options) {
   if (given.name_page == nullptr && given.name_context != nullptr)
     return no_function(function, "name_page", "name_context");
+  if (given.name_page == nullptr && given.name_companion != nullptr)
+    return no_function(function, "name_page", "name_companion");
   if (given.on_event == nullptr && given.event_context != nullptr)
     return no_function(function, "on_event", "event_context");
   if (given.name_page == nullptr && given.on_event == nullptr) return {};
   own.reset(new (std::nothrow) CallerFunctions{.name_page = given.name_page,
                                                .name_context = given.name_context,
                                                .on_event = given.on_event,
-                                               .event_context = given.event_context});
+                                               .event_context = given.event_context,
+                                               .name_companion = given.name_companion});
   if (own == nullptr) return fail(Errc::out_of_memory, "{}: no memory for the functions", function);
-  if (given.name_page != nullptr) options.name = {.function = name_page, .context = own.get()};
+  if (given.name_page != nullptr)
+    options.name = {.function = name_page,
+                    .context = own.get(),
+                    .companion = given.name_companion == nullptr ? nullptr : name_companion};
   if (given.on_event != nullptr) options.on_event = {.function = on_event, .context = own.get()};
   return {};
 }

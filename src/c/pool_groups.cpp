@@ -60,6 +60,22 @@ Status figures(const folio_pool* pool, uint32_t group, folio_group_figures* figu
   return write(function, "figures", to, figures);
 }
 
+Status group_options(const folio_pool* pool, uint32_t group, folio_group* options) {
+  constexpr auto function = "folio_get_group_options";
+  if (pool == nullptr) return null_argument(function, "pool");
+  if (options == nullptr) return null_argument(function, "options");
+  const Result<GroupOptions> g = pool->pool.group_options(group);
+  if (!g) return g.error();
+  *options = {static_cast<int32_t>(g->rule),
+              g->window,
+              g->sinks,
+              g->chunk,
+              g->checkpoint,
+              0,
+              g->page_bytes};
+  return {};
+}
+
 /// The calls of C++ give something empty for a group that the pool has not.
 Status check_group(const char* function, const folio_pool* pool, uint32_t group) {
   if (pool == nullptr) return null_argument(function, "pool");
@@ -114,6 +130,11 @@ folio_code folio_get_num_groups(const folio_pool* pool, int32_t* num_groups,
 folio_code folio_get_group(const folio_pool* pool, uint32_t group, folio_group_figures* figures,
                            folio_message* message) {
   return c::report(c::figures(pool, group, figures), message);
+}
+
+folio_code folio_get_group_options(const folio_pool* pool, uint32_t group, folio_group* options,
+                                   folio_message* message) {
+  return c::report(c::group_options(pool, group, options), message);
 }
 
 folio_code folio_get_group_table(const folio_pool* pool, uint32_t group, folio_table* table,

@@ -6,12 +6,6 @@
 namespace folio::inline v1::c {
 namespace {
 
-/// Generations begin at 1, so no pin is 0.
-folio_io_pin pin_number(IoPin pin) { return uint64_t{pin.generation} << 32 | pin.index; }
-IoPin pin_of(folio_io_pin number) {
-  return {static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32)};
-}
-
 Status begin_io(folio_pool* pool, folio_sequence sequence, int32_t entry, uint32_t group,
                 folio_io_pin* pin) {
   constexpr auto function = "folio_begin_io";

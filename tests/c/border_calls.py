@@ -90,7 +90,7 @@ class Header:
         found = [(path, "nullptr")]
         target = kind.removesuffix("*").removeprefix("const ").strip()
         if target in HANDLES | OPAQUE or target.endswith("*") or target not in self.structs:
-            known = HANDLES | OPAQUE | set(INTEGERS) | set(self.aliases) | {"void", "char", "float"}
+            known = HANDLES | OPAQUE | BYTES | set(INTEGERS) | set(self.aliases) | {"void", "char", "float"}
             if target.rstrip("*").strip().removeprefix("const ") not in known | set(self.structs):
                 raise Unknown(f"the type {kind} of {path}")
             return found

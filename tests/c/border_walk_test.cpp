@@ -147,6 +147,9 @@ void fill(BorderWorld& w, folio_create_group_pool_call& c) {
 }
 void fill(BorderWorld& w, folio_get_num_groups_call& c) { c = {w.pool, &w.num_groups, &w.message}; }
 void fill(BorderWorld& w, folio_get_group_call& c) { c = {w.pool, 0, &w.figures, &w.message}; }
+void fill(BorderWorld& w, folio_get_group_options_call& c) {
+  c = {w.pool, 0, &w.group_made, &w.message};
+}
 void fill(BorderWorld& w, folio_get_group_table_call& c) { c = {w.pool, 0, &w.table, &w.message}; }
 void fill(BorderWorld& w, folio_get_group_rows_call& c) {
   c = {w.pool, 0, &w.sequence, 1, &w.row_start, &w.message};
@@ -159,6 +162,49 @@ void fill(BorderWorld& w, folio_begin_io_call& c) {
 }
 void fill(BorderWorld& w, folio_end_io_call& c) { c = {w.pool, w.pin, &w.message}; }
 void fill(BorderWorld& w, folio_get_io_page_call& c) { c = {w.pool, w.pin, &w.page, &w.message}; }
+void fill(BorderWorld& w, folio_get_companion_name_call& c) {
+  c = {w.group_pool, w.filled, 1, 1, &w.page_name, &w.message};
+}
+void fill(BorderWorld& w, folio_get_companion_names_call& c) {
+  c = {w.group_pool, 1, w.leading, w.companion_names, 2, &w.message};
+}
+void fill(BorderWorld& w, folio_get_page_parts_call& c) {
+  c = {w.group_pool, w.filled, 1, &w.page_parts, &w.message};
+}
+void fill(BorderWorld& w, folio_begin_companion_io_call& c) {
+  c = {w.group_pool, w.filled, 1, 1, &w.made_pin, &w.message};
+}
+void fill(BorderWorld& w, folio_begin_prompt_io_call& c) {
+  c = {w.group_pool,  w.waiting, w.other_prompt.data(), 9,         w.prompt_pages,
+       w.prompt_pins, 2,         &w.num_found,          &w.message};
+}
+void fill(BorderWorld& w, folio_expect_branch_call& c) {
+  c = {w.group_pool, w.waiting, 4, &w.message};
+}
+void fill(BorderWorld& w, folio_watch_evictions_call& c) {
+  c = {w.group_pool, &w.watcher, &w.message};
+}
+void fill(BorderWorld& w, folio_find_parts_call& c) {
+  c = {w.group_pool, w.waiting, w.other_prompt.data(), 9, w.fill, 2, &w.num_found, &w.message};
+}
+void fill(BorderWorld& w, folio_begin_load_call& c) {
+  c = {w.group_pool, w.waiting, w.other_prompt.data(), 9, 8, w.fill, 2, &w.message};
+}
+void fill(BorderWorld& w, folio_begin_whole_load_call& c) {
+  c = {w.group_pool, w.waiting, w.other_prompt.data(), 8, w.fill, 2, &w.message};
+}
+void fill(BorderWorld& w, folio_shorten_load_call& c) {
+  c = {w.group_pool, w.loading, 4, w.fill, 1, &w.message};
+}
+void fill(BorderWorld& w, folio_commit_load_call& c) {
+  c = {w.group_pool, w.loading, w.other_prompt.data(), 8, &w.message};
+}
+void fill(BorderWorld& w, folio_commit_merged_load_call& c) {
+  c = {w.group_pool, w.loading, w.other_prompt.data(), 8, &w.message};
+}
+void fill(BorderWorld& w, folio_get_load_length_call& c) {
+  c = {w.group_pool, w.loading, &w.length, &w.message};
+}
 void fill(BorderWorld& w, folio_trim_call& c) { c = {w.pool, w.sequence, 5, &w.message}; }
 void fill(BorderWorld& w, folio_fork_call& c) {
   c = {w.pool, w.sequence, 5, &w.made_sequence, &w.message};
@@ -287,6 +333,12 @@ const Allowed allowed[] = {
     {"folio_create_*pool: options->context = nullptr", "the allocator's own business"},
     {"folio_create_*pool: options->name_context = nullptr", "the function's own business"},
     {"folio_create_*pool: options->event_context = nullptr", "the function's own business"},
+    {"folio_create_*pool: options->name_companion = nullptr", "companions have no names"},
+    {"folio_get_companion_name: group = 0", "the page's own"},
+    {"folio_expect_branch: tokens = INT32_MAX", "behind all that the sequence may get"},
+    {"folio_watch_evictions: watcher = nullptr", "nobody is asked any more"},
+    {"folio_watch_evictions: watcher->context = nullptr", "the function's own business"},
+    {"folio_watch_evictions: watcher->leaving = nullptr", "not told"},
     {"folio_create_*pool: options->* = 0", "the default"},
     {"folio_create_*pool: options->max_retention_ms = INT64_MAX", "a long time"},
     {"folio_create_*pool: options->lookahead_tokens = INT32_MAX", "as far as a sequence may grow"},

@@ -43,6 +43,13 @@ folio_code name_page(void*, const folio_page_content* page, folio_page_name* nam
   name->bytes[0] = static_cast<uint8_t>(page->tokens[0]);
   return FOLIO_OK;
 }
+folio_code name_companion(void*, const folio_companion_content* companion, folio_page_name* name) {
+  *name = companion->leading;
+  name->bytes[31] = static_cast<uint8_t>(companion->group);
+  return FOLIO_OK;
+}
+folio_io_pin no_spare(void*, uint32_t, uint32_t, const folio_page_name*) { return 0; }
+void leave(void*, uint32_t, uint32_t, const folio_page_name*) {}
 void hear(void*, const folio_pool_event*, const int32_t*, int64_t) {}
 
 int one_thread(void*) { return 1; }
@@ -90,6 +97,7 @@ BorderWorld::BorderWorld() {
   make_tensors();
   make_masks();
   make_pool();
+  make_group_pool();
   from = {&key.view, &value.view};
   to = {&key_to.view, &value_to.view};
   std::memset(message.text, 'x', sizeof message.text);
@@ -102,6 +110,7 @@ BorderWorld::~BorderWorld() {
   folio_destroy_mask_reader(made_reader);
   folio_destroy_pool(pool);
   folio_destroy_pool(made_pool);
+  folio_destroy_pool(group_pool);
 }
 
 void BorderWorld::make_batch() {
@@ -260,13 +269,32 @@ void BorderWorld::make_pool() {
   table = c_struct<folio_table>();
   stats = c_struct<folio_pool_stats>();
   explanation = c_struct<folio_pool_explanation>();
+  histograms = c_struct<folio_pool_histograms>();
+  requests[0] = {sequence, 4, 0};
+}
+
+void BorderWorld::make_group_pool() {
   group_pool_options = pool_options;
   group_pool_options.num_pages = 0;
   group_pool_options.max_retention_ms = 0;
   group_pool_options.min_partial_tokens = 0;
+  group_pool_options.name_companion = name_companion;
   figures = c_struct<folio_group_figures>();
-  histograms = c_struct<folio_pool_histograms>();
-  requests[0] = {sequence, 4, 0};
+  page_parts = c_struct<folio_page_parts>();
+  watcher = c_struct<folio_eviction_watcher>();
+  watcher.function = no_spare;
+  watcher.context = this;
+  watcher.leaving = leave;
+  require(folio_create_group_pool(&group_pool_options, groups, 2, 64 * 16, &group_pool, &message),
+          message);
+  require(folio_admit(group_pool, prompt.data(), 9, nullptr, &filled, nullptr, &message), message);
+  require(folio_reserve(group_pool, filled, 9, &message), message);
+  require(folio_commit(group_pool, filled, prompt.data(), 9, &message), message);
+  for (folio_sequence* const s : {&waiting, &loading})
+    require(folio_admit(group_pool, other_prompt.data(), 9, nullptr, s, nullptr, &message),
+            message);
+  require(folio_begin_load(group_pool, loading, other_prompt.data(), 9, 8, fill, 2, &message),
+          message);
 }
 
 std::vector<std::byte> BorderWorld::outputs() const {
@@ -290,6 +318,7 @@ std::vector<std::byte> BorderWorld::outputs() const {
   add(&made_sequence, sizeof made_sequence);
   add(&made_step, sizeof made_step);
   add(&made_pin, sizeof made_pin);
+  add(prompt_pins, sizeof prompt_pins);
   add(&page, sizeof page);
   add(made_children, sizeof made_children);
   add(&copies, sizeof copies);
@@ -302,6 +331,10 @@ std::vector<std::byte> BorderWorld::outputs() const {
   add(&next_event, sizeof next_event);
   add(&lost, sizeof lost);
   add(&num_groups, sizeof num_groups);
+  add(companion_names, sizeof companion_names);
+  add(fill, sizeof fill);
+  add(&group_made, sizeof group_made);
+  add(&num_found, sizeof num_found);
   add(&length, sizeof length);
   // the size that a case breaks is the caller's own word
   constexpr size_t size = sizeof(uint32_t);
@@ -317,6 +350,7 @@ std::vector<std::byte> BorderWorld::outputs() const {
   add_struct(stats);
   add_struct(histograms);
   add_struct(figures);
+  add_struct(page_parts);
   return all;
 }
 

@@ -95,6 +95,17 @@ struct BorderWorld {
   folio_group groups[2] = {{FOLIO_GROUP_FULL, 0, 0, 0, 0, 0, 64},
                            {FOLIO_GROUP_WINDOW, 8, 2, 0, 0, 0, 64}};
   folio_group_figures figures = {};
+  folio_group group_made = {};
+  folio_pool* group_pool = nullptr;
+  std::vector<int32_t> other_prompt{21, 22, 23, 24, 25, 26, 27, 28, 29};
+  folio_sequence filled = 0, waiting = 0, loading = 0;  ///< of that pool
+  folio_page_parts page_parts = {};
+  folio_eviction_watcher watcher = {};
+  folio_page_name leading[2] = {{{1}}, {{2}}}, companion_names[2] = {};
+  uint8_t fill[2] = {7, 7};
+  folio_prompt_page prompt_pages[2] = {{0, 0}, {1, 1}};
+  folio_io_pin prompt_pins[2] = {7, 7};
+  int32_t num_found = -7;
   int32_t num_groups = -7;
   folio_content_span spans[1] = {{6, 2, {1, 2, 3}}};
   folio_pool_event events[2] = {};
@@ -115,6 +126,7 @@ struct BorderWorld {
   void make_tensors();
   void make_masks();
   void make_pool();
+  void make_group_pool();
 };
 
 }  // namespace folio::test

@@ -39,6 +39,7 @@
 #include "folio/c/pool_functions.h"
 #include "folio/c/pool_groups.h"
 #include "folio/c/pool_io.h"
+#include "folio/c/pool_loads.h"
 
 // NOLINTBEGIN: this header is C, with C's names
 

@@ -54,6 +54,10 @@ typedef struct folio_pool_options {
   void (*on_event)(void* context, const folio_pool_event* event, const int32_t* tokens,
                    int64_t num_tokens);
   void* event_context;
+  /// Names what another group of the pool has of a page's tokens; needs name_page, whose context it
+  /// is given. Null: such pages have no names (folio/c/pool_loads.h).
+  folio_code (*name_companion)(void* context, const folio_companion_content* companion,
+                               folio_page_name* name);
 } folio_pool_options;
 
 /// RetentionRange: the level of the pages of tokens begin .. end - 1, 0 .. 100 (35: as without a

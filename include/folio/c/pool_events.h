@@ -35,10 +35,10 @@ FOLIO_C_EXPORT folio_code folio_read_events(const folio_pool* pool, uint64_t nex
                                             folio_pool_event* events, int64_t capacity,
                                             int64_t* num_events, uint64_t* next_event,
                                             int32_t* lost, folio_message* message);
-/// A stored event for each content that can be found, parents not always first, and the number of
-/// the last event before: at most one for each page. Errors: invalid_argument for a capacity that
-/// is too small (nothing is copied), or without event_capacity and on_event. With groups, events
-/// and snapshots tell of leading pages alone
+/// A stored event for each content that can be found, parents not always first, then one for each
+/// companion, and the number of the last event before: at most one for each page of each group.
+/// Errors: invalid_argument for a capacity that is too small (nothing is copied), or without
+/// event_capacity and on_event
 FOLIO_C_EXPORT folio_code folio_snapshot(const folio_pool* pool, folio_pool_event* events,
                                          int64_t capacity, int64_t* num_events,
                                          uint64_t* last_event, folio_message* message);

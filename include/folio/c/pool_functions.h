@@ -46,21 +46,32 @@ typedef struct folio_page_content {
   uint64_t adapter;
 } folio_page_content;
 
+/// CompanionContent: what a group of rule FOLIO_GROUP_... has of a leading page's tokens, or its
+/// state behind them. A pool sets struct_size to its own.
+typedef struct folio_companion_content {
+  uint32_t struct_size;
+  uint32_t group;  ///< its number, >= 1
+  int32_t rule;    ///< FOLIO_GROUP_FULL ...; what it has not is 0, as in folio_group
+  int32_t window, sinks, chunk, checkpoint;
+  folio_page_name leading;
+} folio_companion_content;
+
 enum { FOLIO_STORED = 0, FOLIO_REMOVED = 1, FOLIO_CLEARED = 2 };  // kind of an event
 
-/// PoolEvent: a content can be found from now on, no more, or none can.
+/// PoolEvent: a content can be found from now on, no more, or none can; of another group than 0, a
+/// page of a content has got or lost its companion.
 typedef struct folio_pool_event {
   uint64_t number;  ///< 1 is the first of a pool
   uint64_t content, parent;
   uint64_t adapter;             ///< stored: of the sequence
   folio_page_name name;         ///< with has_name, else 0
-  folio_page_name parent_name;  ///< with has_parent_name, else 0
+  folio_page_name parent_name;  ///< with has_parent_name, else 0; of a companion its leading page's
   int32_t position;             ///< stored: of the page in its sequence; else, and in snapshots, -1
   int32_t num_tokens;           ///< page_size; 0 when cleared
   int32_t kind;                 ///< FOLIO_STORED ...
   int32_t is_of_snapshot;       ///< `number` is then of the last event before
   int32_t has_name, has_parent_name;
-  uint32_t group;  ///< of the pool's groups of pages: the leading one, 0
+  uint32_t group;  ///< 0: the leading one
   uint32_t reserved;
 } folio_pool_event;
 

@@ -51,6 +51,9 @@ FOLIO_C_EXPORT folio_code folio_get_num_groups(const folio_pool* pool, int32_t* 
 /// Fills as much of the struct as its struct_size holds.
 FOLIO_C_EXPORT folio_code folio_get_group(const folio_pool* pool, uint32_t group,
                                           folio_group_figures* figures, folio_message* message);
+/// As folio_create_group_pool was given it; without groups a full one of 0 bytes.
+FOLIO_C_EXPORT folio_code folio_get_group_options(const folio_pool* pool, uint32_t group,
+                                                  folio_group* options, folio_message* message);
 /// These three are folio_get_table, folio_get_batch_rows and folio_take_copies of one group.
 FOLIO_C_EXPORT folio_code folio_get_group_table(const folio_pool* pool, uint32_t group,
                                                 folio_table* table, folio_message* message);

@@ -69,12 +69,15 @@ def test_a_snapshot_has_the_tokens_that_events_were_told_with():
     assert events == [] and told == {} and tokens.shape == (0, 4) and last > 6
 
 
-def test_a_snapshot_of_groups_is_of_leading_pages():
+def test_a_snapshot_tells_of_companions_behind_the_leading_pages():
     groups = [{"page_bytes": 64}, {"rule": "window", "page_bytes": 64, "window": 4}]
     pool = folio_kv.PagePool(0, 4, groups=groups, arena_bytes=64 * 16, event_capacity=8)
     served(pool, EIGHT)
     events, tokens, _ = pool.snapshot()
-    assert {e.group for e in events} == {0} and sorted(tokens.tolist()) == [EIGHT[:4], EIGHT[4:]]
+    assert [e.group for e in events[:2]] == [0, 0] and {e.group for e in events[2:]} == {1}
+    assert sorted(tokens[:2].tolist()) == [EIGHT[:4], EIGHT[4:]]
+    row = {e.content: tokens[i].tolist() for i, e in enumerate(events[:2])}
+    assert all(tokens[i].tolist() == row[events[i].content] for i in range(2, len(events)))
 
 
 def test_another_thread_reads_while_the_scheduler_works():

@@ -121,6 +121,7 @@ def vectors(kind):
         "root": (hexed, int, hexed, hexed),
         "page": (hexed, hexed, lambda w: listed(w, int), lambda w: listed(w, span), hexed),
         "chain": (hexed, int, hexed, int, lambda w: listed(w, int), lambda w: listed(w, hexed)),
+        "companion": (hexed, int, int, int, int, hexed),
     }
     lines = [line.split() for line in VECTORS.read_text().splitlines()]
     found = [[f(w) for f, w in zip(read[kind], words[1:])] for words in lines if words[0] == kind]
@@ -133,6 +134,11 @@ def test_names_are_those_of_the_cpp_library():
         assert Sha256Names(fingerprint).root(salt, adapter) == name
     for header, parent, tokens, spans, name in vectors("page"):
         assert Sha256Names(header=header).page(parent, tokens, spans) == name
+    for leading, group, rule, reach, sinks, name in vectors("companion"):
+        of_rule = {1: "window", 2: "chunk", 3: "checkpoint"}.get(rule)
+        rule_name = ("full", "window", "chunked", "state")[rule]
+        reaches = {of_rule: reach, "sinks": sinks} if of_rule else {}
+        assert Sha256Names().companion(leading, group, rule_name, **reaches) == name
     for fingerprint, adapter, salt, page_size, tokens, names in vectors("chain"):
         sha256 = Sha256Names(fingerprint)
         assert sha256.chain(tokens, page_size, salt=salt, adapter=adapter) == names
