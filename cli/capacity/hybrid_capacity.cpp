@@ -17,20 +17,6 @@ namespace {
 
 constexpr size_t usual_sizes = 8;
 
-/// What a sequence of so many tokens holds of one group when its last token is computed.
-int64_t need_of(const GroupOptions& group, int32_t page_size, int64_t tokens) {
-  const auto bytes = [&](int64_t count) {
-    return (count + page_size - 1) / page_size * group.page_bytes;
-  };
-  switch (group.rule) {
-    case GroupRule::full: return bytes(tokens);
-    case GroupRule::window: return bytes(std::min<int64_t>(tokens, group.window));
-    case GroupRule::chunked: return bytes((tokens - 1) % group.chunk + 1);
-    case GroupRule::state: return group.page_bytes;
-  }
-  return 0;
-}
-
 /// A share of a page where this has more tokens than a block.
 int64_t block_bytes_of(const PoolTask& uniform, int64_t tokens_per_block) {
   const int64_t page_size = uniform.page_size;
@@ -88,7 +74,7 @@ Result<HybridCapacity> make_plan(const CapacityOptions& options, const HybridMod
   plan.block_bytes = block_bytes_of(tasks->uniform, tokens_per_block);
   plan.distinct = name_blocks(trace).distinct;
   for (const GroupOptions& group : plan.groups)
-    plan.need_bytes += need_of(group, page_size, plan.demand.longest_tokens);
+    plan.need_bytes += held_bytes(group, page_size, plan.demand.longest_tokens);
   const auto sizes = sizes_of(options, plan);
   if (!sizes) return sizes.error();
   for (const int64_t size : *sizes) {

@@ -53,4 +53,17 @@ GroupOptions uniform_group(std::span<const GroupOptions> groups, const GroupSize
   return {.page_bytes = bytes};
 }
 
+int64_t held_bytes(const GroupOptions& group, int32_t page_size, int64_t tokens) {
+  const auto bytes = [&](int64_t count) {
+    return (count + page_size - 1) / page_size * group.page_bytes;
+  };
+  switch (group.rule) {
+    case GroupRule::full: return bytes(tokens);
+    case GroupRule::window: return bytes(std::min<int64_t>(tokens, group.window));
+    case GroupRule::chunked: return bytes((tokens - 1) % group.chunk + 1);
+    case GroupRule::state: return group.page_bytes;
+  }
+  return 0;
+}
+
 }  // namespace folio::cli

@@ -63,5 +63,8 @@ Result<std::vector<GroupOptions>> groups_of(const HybridModel& model, const Grou
 GroupOptions uniform_group(std::span<const GroupOptions> groups, const GroupSizes& sizes);
 /// Tokens of its page.
 int32_t uniform_page_size(std::span<const GroupOptions> groups, const GroupSizes& sizes);
+/// What a sequence of so many tokens holds of one group when its last token is computed. Pages of
+/// all groups but states have `page_size` tokens.
+int64_t held_bytes(const GroupOptions& group, int32_t page_size, int64_t tokens);
 
 }  // namespace folio::cli

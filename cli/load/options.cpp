@@ -282,6 +282,7 @@ Status check_partial(const CacheChoice& cache, const ModelOptions& model) {
 
 Status resolve(ReplayOptions& options) {
   if (Status s = resolve_tiers(options); !s.is_ok()) return s;
+  if (Status s = resolve_payload(options); !s.is_ok()) return s;
   if (options.cache.policy.all && !options.output.metrics.empty())
     return disagree("--metrics: needs one policy, not --policy all");
   if (options.cache.policy.all && !options.steps.page_per_block)
@@ -298,6 +299,8 @@ Status resolve(ReplayOptions& options) {
   if (options.compute == Compute::usual) options.compute = Compute::attention;
   if (options.cache.gib != 0.0) return disagree("--gib: needs a --model whose layers differ");
   if (options.model.checkpoint != 0) return disagree("--checkpoint: needs a --model with states");
+  if (options.tiers.hit_interval != 0)
+    return disagree("--hit-interval: needs a --model with windows or chunks");
   if (options.steps.sequential) options.steps.max_batch = 1;
   return resolve_sizes(options.model);
 }

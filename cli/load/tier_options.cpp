@@ -18,10 +18,12 @@ constexpr int64_t most_tier_bytes = int64_t{1} << 60;
 constexpr int64_t most_payload_bytes = int64_t{1} << 30;
 constexpr int64_t usual_payload_bytes = 1024;
 constexpr int64_t most_deadline_ms = int64_t{1} << 40;
+constexpr int32_t usual_spare_pages = 64, most_spare_pages = 1 << 20;
 
 CLI::Validator stores() {
   return one_of({{"write-through", static_cast<int64_t>(StoreWhen::write_through)},
                  {"write-back", static_cast<int64_t>(StoreWhen::write_back)},
+                 {"at-eviction", static_cast<int64_t>(StoreWhen::at_eviction)},
                  {"none", static_cast<int64_t>(StoreWhen::none)}});
 }
 
@@ -45,8 +47,13 @@ Status check_owners(const TierChoice& tiers) {
       {tiers.payload_bytes != 0, "--payload-bytes", tiers.any(), "--host-bytes, --disk or --redis"},
       {tiers.store != StoreWhen::usual, "--store", tiers.any(), "--host-bytes, --disk or --redis"},
       {tiers.min_hits != 0, "--min-hits",
-       tiers.any() && tiers.store != StoreWhen::none && tiers.store != StoreWhen::write_back,
+       tiers.any() && (tiers.store == StoreWhen::write_through || tiers.store == StoreWhen::usual),
        "a tier, and --store write-through"},
+      {tiers.spare_pages != 0, "--spare-pages",
+       tiers.any() && tiers.store == StoreWhen::at_eviction, "a tier, and --store at-eviction"},
+      {tiers.hit_interval != 0, "--hit-interval",
+       tiers.any() && tiers.store != StoreWhen::at_eviction && tiers.store != StoreWhen::none,
+       "a tier, and --store write-through or write-back"},
       {tiers.promotes, "--promote", tier_count(tiers) > 1, "two tiers or more"},
       {tiers.load_deadline_ms != 0, "--load-deadline-ms", tiers.any(),
        "--host-bytes, --disk or --redis"},
@@ -94,8 +101,8 @@ void add_tier_options(CLI::App& app, TierChoice& tiers) {
   bytes_option("--redis-bytes", tiers.redis_bytes,
                "Of --redis: bytes of the model's pages; default: what the server takes");
   app.add_option("--store", tiers.store,
-                 "When a page is stored in every tier: when it becomes full, or when a sequence "
-                 "that has it ends")
+                 "When a page is stored in every tier: when it becomes full, when a sequence that "
+                 "has it ends, or when the pool evicts it")
       ->transform(stores())
       ->default_str("write-through")
       ->group("Tiers");
@@ -104,13 +111,25 @@ void add_tier_options(CLI::App& app, TierChoice& tiers) {
                  "write-through")
       ->transform(integer_from(1, INT32_MAX))
       ->group("Tiers");
+  app.add_option(
+         "--spare-pages", tiers.spare_pages,
+         "With --store at-eviction: pages of the pool, of each kind, that take the place of "
+         "evicted ones until these are stored; default: 64")
+      ->transform(integer_from(1, most_spare_pages))
+      ->group("Tiers");
+  app.add_option("--hit-interval", tiers.hit_interval,
+                 "Where layers have windows or chunks: a multiple of --page-size; what hits of "
+                 "multiples of so many tokens need is stored, too; default: what likely ones need")
+      ->transform(integer_from(1, INT32_MAX))
+      ->group("Tiers");
   app.add_flag("--promote", tiers.promotes,
                "What is loaded from a tier is stored in those above it, too")
       ->disable_flag_override()
       ->group("Tiers");
   app.add_option("--payload-bytes", tiers.payload_bytes,
                  "Bytes that stand for a page, are moved and compared; a multiple of --page-size; "
-                 "default: 1024, or a byte a token")
+                 "default: 1024, or a byte a token; where layers differ, for the smallest kind of "
+                 "page: default 64")
       ->transform(integer_from(1, most_payload_bytes))
       ->group("Tiers");
   app.add_option("--load-deadline-ms", tiers.load_deadline_ms,
@@ -129,6 +148,7 @@ std::string name(StoreWhen store) {
   switch (store) {
     case StoreWhen::none: return "none";
     case StoreWhen::write_back: return "write-back";
+    case StoreWhen::at_eviction: return "at-eviction";
     case StoreWhen::write_through:
     case StoreWhen::usual: return "write-through";
   }
@@ -163,6 +183,14 @@ Status resolve_tiers(ReplayOptions& options) {
   }
   options.compute = Compute::none;
   if (tiers.store == StoreWhen::usual) tiers.store = StoreWhen::write_through;
+  if (tiers.store == StoreWhen::at_eviction && tiers.spare_pages == 0)
+    tiers.spare_pages = usual_spare_pages;
+  return {};
+}
+
+Status resolve_payload(ReplayOptions& options) {
+  TierChoice& tiers = options.tiers;
+  if (!tiers.any()) return {};
   const int64_t tokens = options.steps.page_per_block ? 1 : options.model.page_size;
   if (tiers.payload_bytes == 0)
     tiers.payload_bytes = (std::max(usual_payload_bytes, tokens) + tokens - 1) / tokens * tokens;

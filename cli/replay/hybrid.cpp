@@ -20,11 +20,6 @@ Status bad(const std::string& reason) { return {Errc::invalid_argument, reason};
 
 /// Options of the other replays. Errors: invalid_argument naming the first one
 Status refuse_others(const ReplayOptions& options) {
-  if (const char* const tier = tier_option_of(options.tiers); tier != nullptr)
-    return bad(
-        fmt::format("{}: not with --model {}, whose layers differ: tiers take the pages of "
-                    "one group",
-                    tier, options.model.name));
   const ModelShape& sizes = options.model.sizes;
   const std::pair<bool, const char*> given[] = {
       {sizes.layers != 0, "--layers"},
@@ -57,6 +52,19 @@ Result<int32_t> checkpoint_of(const ModelOptions& options, const HybridModel& mo
                          checkpoint, options.page_size));
 }
 
+/// Errors: invalid_argument naming --hit-interval
+Status check_hit_interval(const ReplayOptions& options, const HybridModel& model) {
+  const int32_t interval = options.tiers.hit_interval, page_size = options.model.page_size;
+  const bool has_windows = std::ranges::any_of(model.kinds, [](const LayerKind& kind) {
+    return kind.rule == GroupRule::window || kind.rule == GroupRule::chunked;
+  });
+  if (interval != 0 && !has_windows)
+    return bad(fmt::format("--hit-interval: --model {} has no windows or chunks", model.name));
+  if (interval % page_size == 0) return {};
+  return bad(fmt::format("--hit-interval: got '{}', expected a multiple of the {} tokens of a page",
+                         interval, page_size));
+}
+
 /// Errors: invalid_argument for --pages whose bytes nobody has
 Result<int64_t> memory_of(const CacheChoice& cache, Compute compute, int64_t uniform_bytes,
                           int64_t longest_bytes) {
@@ -77,7 +85,9 @@ Status resolve_hybrid(ReplayOptions& options, const HybridModel& model) {
   if (options.cache.pages != 0 && options.cache.gib != 0.0)
     return bad("--gib: not with --pages, which says the same in pages of all layers");
   if (Status s = refuse_others(options); !s.is_ok()) return s;
+  if (Status s = resolve_tiers(options); !s.is_ok()) return s;
   if (Status s = check_partial(options.cache, options.model); !s.is_ok()) return s;
+  if (Status s = check_hit_interval(options, model); !s.is_ok()) return s;
   if (options.cache.policy.all && !options.output.metrics.empty())
     return bad("--metrics: needs one policy, not --policy all");
   if (options.verify.wanted && options.compute == Compute::none)

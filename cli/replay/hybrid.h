@@ -4,7 +4,8 @@
 ///
 /// Layers with attention are computed where this is asked for, those with states never. The same
 /// trace runs through two pools of equal memory, one after the other, with the same steps and the
-/// same rules of admission; nothing is computed over the second one.
+/// same rules of admission; nothing is computed over the second one. Tiers below them have equal
+/// bytes, too, and nothing in common: a directory has one of its own for the second.
 #pragma once
 
 #include <cstdint>
@@ -60,6 +61,7 @@ struct PoolRun {
   PoolStats stats = {};
   PoolHistograms histograms = {};           ///< where metrics are asked for
   std::unique_ptr<GroupRecorder> recorder;  ///< where one was asked for
+  std::optional<TieredFigures> tiers;       ///< where there are any; what they found are hits, too
 };
 
 struct HybridFigures {
@@ -67,6 +69,7 @@ struct HybridFigures {
   int64_t memory_bytes = 0;
   PoolRun groups;
   std::optional<PoolRun> uniform;  ///< all layers keep everything; none without room for a request
+  std::string no_tier;             ///< or where a tier is too small for its pages: why
 };
 
 /// The model under one policy.
@@ -89,6 +92,8 @@ struct PoolTask {
   int32_t everything_tokens = 1;
   bool records = false;                         ///< for a page
   std::vector<LayerRunnerOptions> layers = {};  ///< that are computed, but for sizes of the pool
+  TierChoice tiers = {};                        ///< below the pool
+  TierDemand below = {};                        ///< what they are made for
 };
 
 /// A trace through the pool of a model's groups and through the one whose layers all keep

@@ -16,10 +16,11 @@ namespace {
 /// Adds up what is used, step by step.
 class Usage : public StepWatcher {
  public:
-  Usage(const PagePool& pool, const PoolTask& task, PoolRun& run)
-      : pool_(pool), task_(task), run_(run) {
-    for (uint32_t g = 0; g < pool.num_groups(); ++g) {
-      const GroupFigures f = pool.group(g).value();
+  Usage(std::span<const TraceRequest> trace, const TieredPool& pool, const PoolTask& task,
+        PoolRun& run)
+      : trace_(trace), pool_(*pool.pool), below_(pool.tiers.get()), task_(task), run_(run) {
+    for (uint32_t g = 0; g < pool_.num_groups(); ++g) {
+      const GroupFigures f = pool_.group(g).value();
       run.groups.push_back({.options = task.groups[g],
                             .pages = f.num_pages,
                             .page_size = f.page_size,
@@ -31,6 +32,17 @@ class Usage : public StepWatcher {
     for (size_t g = 0; g < copies.size(); ++g) run_.groups[g].copies += std::ssize(copies[g]);
     const int64_t everything = add_step();
     if (run_.recorder != nullptr) run_.recorder->begin_step(pool_, step, everything);
+  }
+
+  void committed(const Step& step) override {
+    if (below_ == nullptr) return;
+    for (const StepEntry& entry : step.entries) {
+      if (entry.sequence->left() != 0) continue;
+      TokensBySource tokens = entry.sequence->sources;
+      const TraceRequest& request = trace_[static_cast<size_t>(entry.sequence->request)];
+      tokens.computed = request.input_length - tokens.found();
+      sources_.add(tokens);
+    }
   }
 
   void ended(double seconds) override {
@@ -55,6 +67,9 @@ class Usage : public StepWatcher {
     run_.pool_seconds = times.pool_seconds;
     run_.stats = pool_.stats();
     run_.histograms = pool_.histograms().value_or(PoolHistograms());
+    if (below_ == nullptr) return;
+    run_.tiers = below_->figures();
+    sources_.give(*run_.tiers);
   }
 
  private:
@@ -82,9 +97,12 @@ class Usage : public StepWatcher {
     return static_cast<int64_t>(everything);
   }
 
+  std::span<const TraceRequest> trace_;
   const PagePool& pool_;
+  const TieredPages* below_;  // may be null
   const PoolTask& task_;
   PoolRun& run_;
+  SourceRecorder sources_;
   double used_ = 0.0, everything_ = 0.0;
 };
 
@@ -106,6 +124,7 @@ Result<std::unique_ptr<Engine>> engine_of(const ReplayOptions& options, const Po
 }
 
 Status of_option(const CacheChoice& cache, const Status& status) {
+  if (status.message().starts_with("--")) return status;  // it names one already
   return {status.code(),
           fmt::format("{}: {}", cache.pages != 0 ? "--pages" : "--gib", status.message())};
 }
@@ -119,21 +138,27 @@ Result<PoolRun> run_pool(const ReplayOptions& options, std::span<const TraceRequ
   pool_options.min_partial_tokens = task.partial;
   pool_options.groups = task.groups;
   pool_options.arena_bytes = task.memory_bytes;
-  if (Status s = check_memory(pool_options, 0.0); !s.is_ok()) return of_option(options.cache, s);
-  auto pool = PagePool::create(pool_options);
-  if (!pool) return of_option(options.cache, pool.error());
-  const auto made = engine_of(options, task, pool_options, *pool);
+  std::unique_ptr<TieredPages> below;
+  if (task.tiers.any()) {
+    auto tiers = make_tiered_pages(task.tiers, task.below);
+    if (!tiers) return tiers.error();
+    below = std::move(*tiers);
+  }
+  const auto tiered = make_pool(pool_options, std::move(below));
+  if (!tiered) return of_option(options.cache, tiered.error());
+  PagePool& pool = *tiered->pool;
+  const auto made = engine_of(options, task, pool_options, pool);
   if (!made) return of_option(options.cache, made.error());
   Engine* const engine = made->get();
   PoolRun run;
   if (task.records)
-    run.recorder = std::make_unique<GroupRecorder>(trace, *pool, task.groups, task.memory_bytes);
-  Usage usage(*pool, task, run);
-  Scheduler scheduler(trace, *pool, {options.steps.max_batch, options.steps.step_tokens}, nullptr,
-                      Reserve::step, task.checkpoint);
+    run.recorder = std::make_unique<GroupRecorder>(trace, pool, task.groups, task.memory_bytes);
+  Usage usage(trace, *tiered, task, run);
+  Scheduler scheduler(trace, pool, {options.steps.max_batch, options.steps.step_tokens},
+                      tiered->tiers.get(), Reserve::step, task.checkpoint);
   StepTimes times;
-  if (Status s = run_steps(*pool, scheduler, engine, usage, std::ssize(trace),
-                           !options.output.quiet, times);
+  if (Status s = run_steps(pool, scheduler, engine, usage, std::ssize(trace), !options.output.quiet,
+                           times);
       !s.is_ok())
     return s;
   usage.finish(scheduler, times);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// cli/replay/hybrid_run.cpp: what a trace and a model ask of two pools, and both of them run.
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "replay/hybrid.h"
@@ -25,6 +27,26 @@ std::vector<LayerRunnerOptions> layers_of(const ModelOptions& options, const Hyb
     first += kind.layers;
   }
   return layers;
+}
+
+/// What tiers below a pool are made for. `what` the pool keeps, as records say it.
+TierDemand below(const ReplayOptions& options, std::span<const TraceRequest> trace,
+                 const PoolTask& task, const char* what) {
+  const ModelOptions& model = options.model;
+  TierDemand demand{
+      .page_size = task.page_size,
+      .max_batch = options.steps.max_batch,
+      .fingerprint = fmt::format("{}, {}, {}, {} tokens a page, {} a state", model.name, what,
+                                 name(model.kv_dtype), model.page_size, model.checkpoint)};
+  for (const GroupOptions& group : task.groups) {
+    const int64_t tokens = group.rule == GroupRule::state ? group.checkpoint : task.page_size;
+    const auto pages_of = [&](int64_t all) { return (all + tokens - 1) / tokens; };
+    PageKind& kind = demand.kinds.emplace_back();
+    kind.page_bytes = group.page_bytes;
+    kind.longest_pages = pages_of(task.longest_tokens);
+    for (const TraceRequest& request : trace) kind.all_pages += pages_of(cached_tokens(request));
+  }
+  return demand;
 }
 
 }  // namespace
@@ -54,6 +76,12 @@ Result<HybridTasks> tasks_of(const ReplayOptions& options, const HybridModel& mo
   if (pages.checkpoint != 0) tasks.uniform.partial = 0;  // the state behind a page cannot be cut
   tasks.uniform.checkpoint = 0;
   tasks.uniform.records = false;
+  tasks.groups.tiers = tasks.uniform.tiers = options.tiers;
+  if (options.tiers.any()) {
+    tasks.groups.below = below(options, trace, tasks.groups, "in groups");
+    tasks.uniform.below = below(options, trace, tasks.uniform, "everything");
+    if (!options.tiers.disk.empty()) tasks.uniform.tiers.disk += "/everything";
+  }
   if (options.compute == Compute::attention) tasks.groups.layers = layers_of(pages, model);
   return tasks;
 }
@@ -68,6 +96,10 @@ Result<HybridFigures> run_both(const ReplayOptions& options, std::span<const Tra
   figures.groups = std::move(*run);
   if (tasks.demand.longest_bytes > memory_bytes) return figures;
   run = run_pool(options, trace, tasks.uniform);
+  if (!run && run.error().code() == Errc::invalid_argument && options.tiers.any()) {
+    figures.no_tier = run.error().message();
+    return figures;
+  }
   if (!run) return run.error();
   figures.uniform = std::move(*run);
   return figures;

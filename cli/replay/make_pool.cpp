@@ -11,7 +11,7 @@
 
 namespace folio::cli {
 
-Status check_memory(const PoolOptions& pool, double more) {
+Status check_memory(const PoolOptions& pool, double more, const char* what) {
   const auto pool_bytes = PagePool::required_bytes(pool);
   if (!pool_bytes) return pool_bytes.error();
   const double wanted = static_cast<double>(*pool_bytes) + more;
@@ -27,8 +27,8 @@ Status check_memory(const PoolOptions& pool, double more) {
                         pool.num_pages, sizes)};
   }
   return {Errc::invalid_argument,
-          fmt::format("{} {} bytes of pages need {} less, or a larger --page-size",
-                      more > 0.0 ? "the step and" : "the tables of", pool.arena_bytes, sizes)};
+          fmt::format("{} {} bytes of pages need {} less, or a larger --page-size", what,
+                      pool.arena_bytes, sizes)};
 }
 
 PoolOptions pool_options_of(const CacheChoice& cache, const OutputOptions& output,
@@ -63,9 +63,10 @@ Result<std::unique_ptr<Engine>> make_engine(EngineOptions options, const StepOpt
 Result<TieredPool> make_pool(PoolOptions options, std::unique_ptr<TieredPages> tiers, double more) {
   if (tiers) {
     tiers->prepare(options);
-    more += tiers->required_bytes(options.num_pages);
+    more += tiers->required_bytes(options);
   }
-  if (Status s = check_memory(options, more); !s.is_ok()) return s;
+  const char* const what = tiers ? "the payloads and tables of" : "the tables of";
+  if (Status s = check_memory(options, more, what); !s.is_ok()) return s;
   auto created = PagePool::create(options);
   if (!created) return created.error();
   TieredPool made{std::make_unique<PagePool>(std::move(*created)), std::move(tiers)};

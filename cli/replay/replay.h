@@ -29,9 +29,9 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
                                     std::span<const TraceRequest> trace,
                                     std::unique_ptr<PageRecorder>* recorder = nullptr);
 
-/// Whether this machine's memory can hold the pool's tables and `more` bytes. Errors:
-/// invalid_argument with both sizes; those of the pool's options
-Status check_memory(const PoolOptions& pool, double more);
+/// Whether this machine's memory can hold the pool's tables and `more` bytes. `what` they are of,
+/// beside an arena. Errors: invalid_argument with both sizes; those of the pool's options
+Status check_memory(const PoolOptions& pool, double more, const char* what = "the step and");
 
 /// What every pool of a replay has of the options. The longest sequence has so many tokens.
 PoolOptions pool_options_of(const CacheChoice& cache, const OutputOptions& output,

@@ -108,12 +108,15 @@ BlockDemand block_demand_of(std::span<const TraceRequest> trace) {
 
 /// Errors: invalid_argument for --pages that do not hold the longest request
 Result<PoolOptions> pool_options_of(const ReplayOptions& options, const BlockDemand& demand) {
-  const int64_t pages = options.cache.pages != 0 ? options.cache.pages : demand.blocks;
-  if (pages < demand.longest_blocks()) {
+  const int32_t spares = options.tiers.spares();
+  const int64_t pages = options.cache.pages != 0 ? options.cache.pages : demand.blocks + spares;
+  if (pages < demand.longest_blocks() + spares) {
+    const std::string beside = spares != 0 ? fmt::format(" beside {} spare ones", spares) : "";
     return Status(
         Errc::invalid_argument,
-        fmt::format("--pages: {} are fewer than the {} blocks of the request in line {} of {}",
-                    pages, demand.longest_blocks(), demand.longest.line, options.trace.file));
+        fmt::format("--pages: {} are fewer than the {} blocks of the request in line {} of {}{}",
+                    pages, demand.longest_blocks(), demand.longest.line, options.trace.file,
+                    beside));
   }
   PoolOptions pool = pool_options_of(options.cache, options.output, 1, 1, demand.longest_blocks());
   pool.num_pages = static_cast<uint32_t>(pages);
@@ -188,8 +191,9 @@ Result<ReplayFigures> replay_blocks(const ReplayOptions& options,
   const BlockDemand demand = block_demand_of(trace);
   auto pool_options = pool_options_of(options, demand);
   if (!pool_options) return pool_options.error();
-  auto below = tiers_of(options.tiers, options.model, demand.longest.tokens_per_block,
-                        {.all_pages = demand.blocks,
+  auto below = tiers_of(options.tiers, options.model,
+                        {.tokens = demand.longest.tokens_per_block,
+                         .all_pages = demand.blocks,
                          .longest_pages = demand.longest_blocks(),
                          .page_size = pool_options->page_size});
   if (!below) return below.error();

@@ -39,13 +39,15 @@ Result<PoolOptions> pool_options_of(const ReplayOptions& options, const TraceDem
   const int64_t longest_pages = pool.max_pages_per_sequence;
   const auto usual = usual_pages(options.model, options.compute, all_pages, longest_pages);
   if (!usual) return usual.error();
-  const int64_t pages = options.cache.pages != 0 ? options.cache.pages : *usual;
-  if (pages < longest_pages) {
+  const int32_t spares = options.tiers.spares();
+  const int64_t pages = options.cache.pages != 0 ? options.cache.pages : *usual + spares;
+  if (pages < longest_pages + spares) {
+    const std::string beside = spares != 0 ? fmt::format(" beside {} spare ones", spares) : "";
     return Status(Errc::invalid_argument,
                   fmt::format("--pages: {} pages of {} tokens hold fewer than the {} tokens of the "
-                              "request in line {} of {}",
+                              "request in line {} of {}{}",
                               pages, options.model.page_size, demand.longest_tokens,
-                              demand.longest_line, options.trace.file));
+                              demand.longest_line, options.trace.file, beside));
   }
   pool.num_pages = static_cast<uint32_t>(pages);
   return pool;
@@ -160,8 +162,9 @@ Result<ReplayFigures> replay_steps(const ReplayOptions& options,
   const auto pool_options = pool_options_of(options, demand, all_pages);
   if (!pool_options) return pool_options.error();
   const Executor executor = default_executor(options.threads);
-  auto below = tiers_of(options.tiers, options.model, options.model.page_size,
-                        {.all_pages = all_pages,
+  auto below = tiers_of(options.tiers, options.model,
+                        {.tokens = options.model.page_size,
+                         .all_pages = all_pages,
                          .longest_pages = pool_options->max_pages_per_sequence,
                          .page_size = options.model.page_size,
                          .max_batch = options.steps.max_batch});

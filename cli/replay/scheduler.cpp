@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "load/hybrid_model.h"
 #include "load/synthetic.h"
 
 namespace folio::cli {
@@ -179,7 +180,9 @@ Status Scheduler::admit(Running& sequence) {
   }
   sequence.is_admitted = true;
   if (!sequence.takes_hits) {
-    if (Status s = pool_.trim(sequence.id, 0); !s.is_ok()) return s;
+    Status s = below_ != nullptr ? below_->start_over(sequence.id) : pool_.trim(sequence.id, 0);
+    if (!s.is_ok()) return s;
+    sequence.from = {.id = sequence.id};
     sequence.first = sequence.done = 0;
   }
   sequence.begins.assign(given_back_.size(), 0);
@@ -195,6 +198,7 @@ Result<bool> Scheduler::reserve(Running& sequence) {
 }
 
 bool Scheduler::has_room() const {
+  if (by_step_) return has_room_by_step();
   const TraceRequest& line = trace_[next_];
   const int64_t tokens = int64_t{line.input_length} + std::max(line.output_length, 1) - 1;
   const PoolStats stats = pool_.stats();
@@ -202,10 +206,43 @@ bool Scheduler::has_room() const {
          stats.free_pages + stats.cached_pages;
 }
 
+bool Scheduler::has_room_by_step() const {
+  if (running_.empty()) return true;
+  const int64_t prompt = trace_[next_].input_length;
+  int64_t left = pool_.group(0).value().num_pages * pool_.group(0).value().page_bytes;
+  for (uint32_t g = 0; g < pool_.num_groups(); ++g) {
+    GroupOptions group = pool_.group_options(g).value();
+    const GroupFigures figures = pool_.group(g).value();
+    group.page_bytes = figures.page_bytes;
+    left -= figures.used_pages * figures.page_bytes;
+    left -= held_bytes(group, pool_.page_size(), prompt);
+  }
+  return left >= 0;
+}
+
+namespace {
+
+/// What of the sources are of tokens behind the first `skipped` ones.
+TokensBySource behind(const TieredAdmit& from, int32_t skipped) {
+  const auto take = [&](int32_t tokens) {
+    const int32_t rest = std::max(tokens - skipped, 0);
+    skipped = std::max(skipped - tokens, 0);
+    return rest;
+  };
+  TokensBySource sources{.memory = take(from.memory)};
+  sources.completed = std::min<int64_t>(from.completed, sources.memory);
+  for (size_t t = 0; t < num_tiers; ++t) sources.tiers[t] = take(from.tiers[t]);
+  return sources;
+}
+
+}  // namespace
+
 /// Of a request that begins to run.
 void Scheduler::count_hit(Running& sequence) {
-  step_->admissions.push_back({sequence.request, sequence.id, sequence.first, sequence.farthest});
+  const int32_t in_memory = below_ != nullptr ? sequence.from.memory : sequence.first;
+  step_->admissions.push_back({sequence.request, sequence.id, in_memory, sequence.farthest});
   const int32_t found = std::max(sequence.first - sequence.farthest, 0);
+  if (below_ != nullptr) sequence.sources.add(behind(sequence.from, sequence.first - found));
   hit_tokens_ += found;
   partial_tokens_ += std::min(sequence.first % pool_.page_size(), found);
   sequence.farthest += found;

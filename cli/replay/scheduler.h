@@ -18,7 +18,7 @@
 /// memory is too small for the request.
 ///
 /// Over tiers (cli/tiers/tiers.h) a request is admitted where all its pages have room, so that what
-/// is found below has it, too.
+/// is found below has it, too; by step, where its prompt's have room, or nobody else runs.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,9 @@ struct Running {
   int32_t prompt = 0;
   int32_t first = 0;  ///< tokens that were found, in tiers, too
   TieredAdmit from;   ///< where, with tiers
-  int32_t done = 0;   ///< tokens in the cache
+  /// Of all its admissions, with tiers; what is computed is the rest of its prompt.
+  TokensBySource sources;
+  int32_t done = 0;  ///< tokens in the cache
 
   std::vector<uint32_t> begins;  ///< of each group: pages of its row in front of this are gone
   int32_t farthest = 0;          ///< tokens that were in the cache before it gave up its pages
@@ -61,7 +63,7 @@ struct StepEntry {
 struct AdmittedSequence {
   int64_t request = 0;  ///< index in the trace
   SequenceId id = {};
-  int32_t found = 0;     ///< tokens that were in the cache
+  int32_t found = 0;     ///< tokens that were in the cache: in memory
   int32_t farthest = 0;  ///< tokens that it had before it gave up its pages; 0: it is new
 };
 
@@ -134,6 +136,8 @@ class Scheduler {
   Result<bool> reserve(Running& sequence);
   /// Whether there is room for all pages of the next request.
   [[nodiscard]] bool has_room() const;
+  /// The same by step: for those of its prompt.
+  [[nodiscard]] bool has_room_by_step() const;
   void count_hit(Running& sequence);
   void see_what_left(Running& sequence, bool counts);
   Status release(const Running& sequence);

@@ -8,6 +8,7 @@
 #include "report/charts.h"
 #include "report/hybrid_charts.h"
 #include "report/report_page.h"
+#include "report/tier_report.h"
 
 namespace folio::cli {
 namespace {
@@ -78,10 +79,13 @@ ordered_json pools_table(const HybridFigures& f) {
   };
   add("groups", f.groups);
   if (f.uniform) add("every layer keeps everything", *f.uniform);
-  const std::string none = fmt::format(
-      "With every layer keeping everything, the request in line {} needs {}: more than "
-      "there is.",
-      f.demand.longest_line, gib(static_cast<double>(f.demand.longest_bytes)));
+  const std::string none =
+      f.no_tier.empty()
+          ? fmt::format(
+                "With every layer keeping everything, the request in line {} needs {}: more "
+                "than there is.",
+                f.demand.longest_line, gib(static_cast<double>(f.demand.longest_bytes)))
+          : "With every layer keeping everything, " + f.no_tier;
   return {{"title", "What the memory finds"},
           {"note", f.uniform ? "" : none},
           {"columns",
@@ -128,6 +132,19 @@ ordered_json requests_tile(const HybridFigures& f) {
               grouped(f.demand.prompt_tokens) + " prompt tokens");
 }
 
+void add_tiers(const PoolRun& run, const TieredFigures& tiers, const TraceDemand& demand,
+               ordered_json& data) {
+  const TokensBySource& tokens = tiers.tokens;
+  data["tiles"][0] =
+      tile("Tokens found", share(run.hit_tokens, demand.prompt_tokens),
+           fmt::format("{} in memory, {} below", share(tokens.memory, tokens.asked()),
+                       share(tokens.in_tiers(), tokens.asked())));
+  const std::string of_groups = data["left_out"].get<std::string>();
+  add_to_page(tiers, data, titles_of(run));
+  data["heading"] = "Tiers and groups";
+  data["left_out"] = of_groups + " " + data["left_out"].get<std::string>();
+}
+
 }  // namespace
 
 std::string page_of(const ReplayOptions& options, const HybridModel& model,
@@ -142,7 +159,8 @@ std::string page_of(const ReplayOptions& options, const HybridModel& model,
       {tile("Tokens found", share(run.hit_tokens, prompts),
             fmt::format("{} of {} prompt tokens", grouped(run.hit_tokens), grouped(prompts))),
        tile("All layers full", f.uniform ? share(f.uniform->hit_tokens, prompts) : "none",
-            "found by as much memory whose layers all keep everything"),
+            fmt::format("found by as much memory{} whose layers all keep everything",
+                        run.tiers ? " and tiers" : "")),
        saved_tile(f),
        tile("Held at most", gib(static_cast<double>(run.used.peak)),
             "of " + gib(static_cast<double>(f.memory_bytes))),
@@ -154,6 +172,7 @@ std::string page_of(const ReplayOptions& options, const HybridModel& model,
   data["runs"] =
       ordered_json::array({{{"name", name(options.cache.policy)}, {"charts", hybrid_charts(run)}}});
   data["left_out"] = left_out;
+  if (run.tiers) add_tiers(run, *run.tiers, f.demand, data);
   return make_page(title_of("replay", options.trace), data);
 }
 

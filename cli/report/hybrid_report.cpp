@@ -6,6 +6,7 @@
 
 #include "parts/numbers.h"
 #include "report/report.h"
+#include "report/tier_report.h"
 
 namespace folio::cli {
 
@@ -50,6 +51,19 @@ std::string title_of(const GroupOptions& group) {
   return span == 0 ? rule_of(group) : fmt::format("{} {}", rule_of(group), span);
 }
 
+std::vector<std::string> titles_of(const PoolRun& run) {
+  std::vector<std::string> titles;
+  titles.reserve(run.groups.size());
+  for (const GroupUse& group : run.groups) titles.push_back(title_of(group.options));
+  return titles;
+}
+
+std::string no_uniform(const HybridFigures& f) {
+  if (!f.no_tier.empty()) return "none: " + f.no_tier;
+  return fmt::format("none: the request in line {} needs {} GiB", f.demand.longest_line,
+                     shown_gib(static_cast<double>(f.demand.longest_bytes)));
+}
+
 int32_t layers_of(const HybridModel& model) {
   int32_t layers = 0;
   for (const LayerKind& kind : model.kinds) layers += kind.layers;
@@ -90,7 +104,7 @@ ordered_json json_of(const BytesInUse& bytes) {
 
 }  // namespace
 
-ordered_json json_of(const PoolRun& run, const TraceDemand& demand) {
+ordered_json json_of(const PoolRun& run, const TraceDemand& demand, const TierChoice& tiers) {
   ordered_json j;
   j["hit_tokens"] = run.hit_tokens;
   j["hit_rate_tokens"] = hit_rate(run, demand);
@@ -118,6 +132,11 @@ ordered_json json_of(const PoolRun& run, const TraceDemand& demand) {
     row["evicted_pages"] = g.evicted_pages;
     row["cached_pages"] = g.cached_pages;
     j["groups"].push_back(std::move(row));
+  }
+  if (run.tiers) {
+    const bool is_hybrid = run.tiers->kinds.size() > 1;
+    j["tiers"] =
+        json_of(tiers, *run.tiers, is_hybrid ? titles_of(run) : std::vector<std::string>());
   }
   return j;
 }
@@ -168,8 +187,15 @@ std::string partial_hits(const HybridFigures& f, bool has_states) {
 std::string uniform_hits(const HybridFigures& f) {
   if (f.uniform)
     return fmt::format("{:.4f} ({})", hit_rate(*f.uniform, f.demand), f.uniform->hit_tokens);
-  return fmt::format("none: the request in line {} needs {} GiB", f.demand.longest_line,
-                     shown_gib(static_cast<double>(f.demand.longest_bytes)));
+  return no_uniform(f);
+}
+
+/// "1024 tokens from memory, 512 from host"
+std::string sources_of(const TieredFigures& f) {
+  std::string text = fmt::format("{} tokens from memory", f.tokens.memory);
+  for (size_t t = 0; t < num_tiers; ++t)
+    if (f.tiers[t].is_used) text += fmt::format(", {} from {}", f.tokens.tiers[t], tier_names[t]);
+  return text;
 }
 
 }  // namespace
@@ -186,10 +212,15 @@ std::string summary_of(const ReplayOptions& options, const HybridModel& model,
                         shown_gib(saved), 100.0 * ratio(saved, run.everything.mean),
                         shown_gib(saved_peak),
                         100.0 * ratio(saved_peak, static_cast<double>(run.everything.peak))));
-  text.line("hits",
-            fmt::format("{:.4f} of tokens ({}); with as much memory, but every layer keeping "
-                        "everything: {}",
-                        hit_rate(run, f.demand), run.hit_tokens, uniform_hits(f)));
+  text.line(
+      "hits",
+      fmt::format("{:.4f} of tokens ({}){}; with as much memory{}, but every layer keeping "
+                  "everything: {}",
+                  hit_rate(run, f.demand), run.hit_tokens, run.tiers ? " in memory and below" : "",
+                  run.tiers ? " and tiers" : "", uniform_hits(f)));
+  if (run.tiers) text.text += summary_of(options.tiers, *run.tiers, titles_of(run));
+  if (f.uniform && f.uniform->tiers)
+    text.line("", "every layer keeping everything: " + sources_of(*f.uniform->tiers));
   if (options.cache.partial != 0)
     text.line("in pages", partial_hits(f, options.model.checkpoint != 0));
   text.line("steps", steps_of(run));
@@ -235,7 +266,7 @@ void add_computed(const PoolRun& run, ordered_json& j) {
 }
 
 /// What is saved, and the pool whose layers all keep everything.
-void add_saved(const HybridFigures& f, ordered_json& j) {
+void add_saved(const HybridFigures& f, const TierChoice& tiers, ordered_json& j) {
   const BytesInUse &everything = f.groups.everything, &used = f.groups.used;
   j["everything"] = json_of(everything);
   const double saved = everything.mean - used.mean;
@@ -245,7 +276,8 @@ void add_saved(const HybridFigures& f, ordered_json& j) {
   j["saved_peak_bytes"] = saved_peak;
   j["saved_peak_share"] = ratio(saved_peak, everything.peak);
   j["longest_request_bytes"] = f.demand.longest_bytes;
-  j["uniform"] = f.uniform ? json_of(*f.uniform, f.demand) : ordered_json();
+  j["uniform"] = f.uniform ? json_of(*f.uniform, f.demand, tiers) : ordered_json();
+  if (!f.no_tier.empty()) j["no_uniform"] = f.no_tier;
 }
 
 }  // namespace
@@ -256,8 +288,8 @@ std::string json_of(const ReplayOptions& options, const HybridModel& model,
       json_head(options.trace, options.model, options.cache.policy, options.steps, model, f.demand);
   j["partial"] = options.cache.partial;
   j["memory_bytes"] = f.memory_bytes;
-  j.update(json_of(f.groups, f.demand));
-  add_saved(f, j);
+  j.update(json_of(f.groups, f.demand, options.tiers));
+  add_saved(f, options.tiers, j);
   add_computed(f.groups, j);
   return json_text(j);
 }
@@ -275,7 +307,7 @@ std::string json_of(const ReplayOptions& options, const HybridModel& model,
     row["policy"] = name(run.policy);
     row.update(json_of(run.figures.groups, first.demand));
     row["evicted_bytes"] = evicted_bytes(run.figures.groups);
-    add_saved(run.figures, row);
+    add_saved(run.figures, options.tiers, row);
     add_computed(run.figures.groups, row);
     j["policies"].push_back(std::move(row));
   }

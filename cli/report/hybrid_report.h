@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "parts/text.h"
 #include "replay/hybrid.h"
@@ -36,6 +37,7 @@ double hit_rate(const PoolRun& run, const TraceDemand& demand);  ///< of prompt 
 std::string shown_gib(double bytes);                             ///< three decimals
 std::string rule_of(const GroupOptions& group);                  ///< "window"
 std::string title_of(const GroupOptions& group);                 ///< "window 1024"
+std::vector<std::string> titles_of(const PoolRun& run);          ///< of its groups
 int32_t layers_of(const HybridModel& model);
 double mean_pages(const PoolRun& run, const GroupUse& group);
 double evicted_bytes(const PoolRun& run);
@@ -53,6 +55,10 @@ Summary summary_head(const ReplayOptions& options, const HybridModel& model,
 nlohmann::ordered_json json_head(const TraceOptions& trace, const ModelOptions& options,
                                  const PolicyChoice& policy, const StepOptions& steps,
                                  const HybridModel& model, const TraceDemand& demand);
-nlohmann::ordered_json json_of(const PoolRun& run, const TraceDemand& demand);
+/// With tiers, where `tiers` says which.
+nlohmann::ordered_json json_of(const PoolRun& run, const TraceDemand& demand,
+                               const TierChoice& tiers = {});
+/// Why there is no pool whose layers all keep everything.
+std::string no_uniform(const HybridFigures& figures);
 
 }  // namespace folio::cli

@@ -68,9 +68,11 @@ ordered_json load_chart(const TieredFigures& f) {
   }
   return {{"id", "load-times"},
           {"title", "Time of loads"},
-          {"note", fmt::format("Measured, of payloads of {} bytes: from the admission until the "
-                               "last page was there.",
-                               grouped(f.payload_bytes))},
+          {"note",
+           fmt::format("Measured, of payloads{}: from the admission until the last page was there.",
+                       f.kinds.size() > 1
+                           ? ""
+                           : fmt::format(" of {} bytes", grouped(f.kinds.front().payload_bytes)))},
           {"kind", "bar"},
           {"x", {{"label", "from, to twice as much"}, {"values", std::move(labels)}}},
           {"y", {{"label", "loads"}}},
@@ -78,8 +80,8 @@ ordered_json load_chart(const TieredFigures& f) {
 }
 
 ordered_json table_of_sources(const TieredFigures& f) {
-  const auto gib = [&](int64_t pages) {
-    return fmt::format("{:.4g}", gib_of(pages, f.page_bytes));
+  const auto gib = [&](const PagesByKind& pages) {
+    return fmt::format("{:.4g}", gib_of(model_bytes(f.kinds, pages)));
   };
   ordered_json rows = ordered_json::array();
   const auto plain = [&](const char* name, int64_t tokens) {
@@ -94,7 +96,7 @@ ordered_json table_of_sources(const TieredFigures& f) {
     rows.push_back(ordered_json::array(
         {tier_names[t], f.tokens.tiers[t], share(f.tokens.tiers[t], f.tokens.asked()),
          tier.stored_pages, tier.loaded_pages, tier.dropped_pages, tier.pages,
-         gib(tier.stored_pages), gib(tier.loaded_pages),
+         gib(tier.stored_by_kind), gib(tier.loaded_by_kind),
          has_loads ? fmt::format("{}, {}", duration(quantile(tier.load_seconds, 0.5)),
                                  duration(quantile(tier.load_seconds, 0.99)))
                    : ""}));
@@ -102,13 +104,40 @@ ordered_json table_of_sources(const TieredFigures& f) {
   plain("computed", f.tokens.computed);
   plain("asked", f.tokens.asked());
   return {{"title", "By tier"},
-          {"note", fmt::format("A page has {} bytes in the model: so GiB are computed. {} bytes "
-                               "stand for it here: their loads are measured.",
-                               grouped(f.page_bytes), grouped(f.payload_bytes))},
+          {"note", f.kinds.size() > 1
+                       ? "GiB are those of the model. Payloads stand for its pages here: their "
+                         "loads are measured."
+                       : fmt::format("A page has {} bytes in the model: so GiB are computed. {} "
+                                     "bytes stand for it here: their loads are measured.",
+                                     grouped(f.kinds.front().page_bytes),
+                                     grouped(f.kinds.front().payload_bytes))},
           {"columns",
            {"tokens from", "tokens", "of asked", "pages stored", "loaded", "dropped", "there",
             "GiB stored", "GiB loaded", "load p50, p99"}},
           {"rows", std::move(rows)}};
+}
+
+ordered_json table_of_kinds(const TieredFigures& f, KindNames kinds) {
+  ordered_json rows = ordered_json::array();
+  for (size_t t = 0; t < num_tiers; ++t) {
+    const OneTier& tier = f.tiers[t];
+    for (size_t k = 0; k < kinds.size() && tier.is_used; ++k) {
+      const auto gib = [&](int64_t pages) {
+        return fmt::format("{:.4g}", gib_of(pages, f.kinds[k].page_bytes));
+      };
+      rows.push_back(ordered_json::array({tier_names[t], kinds[k], tier.stored_by_kind[k],
+                                          tier.loaded_by_kind[k], gib(tier.stored_by_kind[k]),
+                                          gib(tier.loaded_by_kind[k]), f.kinds[k].payload_bytes}));
+    }
+  }
+  return {
+      {"title", "By tier and group"},
+      {"note", fmt::format("Of the tokens from memory, {} needed pages of other layers from below.",
+                           grouped(f.tokens.completed))},
+      {"columns",
+       {"tier", "group", "pages stored", "loaded", "GiB stored", "GiB loaded",
+        "bytes of a payload"}},
+      {"rows", std::move(rows)}};
 }
 
 /// Outcomes other than done; none: no table.
@@ -134,11 +163,15 @@ ordered_json table_of_losses(const TieredFigures& f) {
 
 }  // namespace
 
-void add_to_page(const TieredFigures& figures, ordered_json& page) {
+void add_to_page(const TieredFigures& figures, ordered_json& page, KindNames kinds) {
   page["heading"] = "By tier";
-  page["tables"] = ordered_json::array({table_of_sources(figures)});
+  ordered_json tables = ordered_json::array({table_of_sources(figures)});
+  if (!kinds.empty()) tables.push_back(table_of_kinds(figures, kinds));
   ordered_json losses = table_of_losses(figures);
-  if (!losses["rows"].empty()) page["tables"].push_back(std::move(losses));
+  if (!losses["rows"].empty()) tables.push_back(std::move(losses));
+  if (page.contains("tables"))
+    for (ordered_json& table : page["tables"]) tables.push_back(std::move(table));
+  page["tables"] = std::move(tables);
   page["charts"] = ordered_json::array({sources_chart(figures), load_chart(figures)});
   page["left_out"] =
       "Pictures of the replay are of the pool: what was loaded counts there as not found.";

@@ -63,14 +63,48 @@ ordered_json by_reason(const ReasonCounts& counts) {
   return j;
 }
 
-ordered_json json_of(const OneTier& tier, const char* name, int64_t tokens, int64_t page_bytes) {
+/// "2097152", or "1310720 (full) or 6815744 (window 1024)"
+std::string sizes_of(const TieredFigures& f, int64_t PageKind::*bytes, KindNames kinds) {
+  std::string text;
+  for (size_t k = 0; k < f.kinds.size(); ++k) {
+    text += fmt::format("{}{}", k == 0 ? "" : " or ", f.kinds[k].*bytes);
+    if (k < kinds.size()) text += fmt::format(" ({})", kinds[k]);
+  }
+  return text;
+}
+
+/// What went to a tier and came back, of each kind.
+ordered_json by_kind(const TieredFigures& f, const OneTier& tier, KindNames kinds) {
+  ordered_json all = ordered_json::array();
+  for (size_t k = 0; k < kinds.size(); ++k) {
+    const int64_t stored = tier.stored_by_kind[k], loaded = tier.loaded_by_kind[k];
+    all.push_back({{"group", kinds[k]},
+                   {"stored_pages", stored},
+                   {"loaded_pages", loaded},
+                   {"model_bytes_stored", stored * f.kinds[k].page_bytes},
+                   {"model_bytes_loaded", loaded * f.kinds[k].page_bytes}});
+  }
+  return all;
+}
+
+/// "pages of full: 12 stored, 3 loaded; of window 1024: 4 stored, 1 loaded"
+std::string line_by_kind(const OneTier& tier, KindNames kinds) {
+  std::string text = "pages";
+  for (size_t k = 0; k < kinds.size(); ++k)
+    text += fmt::format("{} of {}: {} stored, {} loaded", k == 0 ? "" : ";", kinds[k],
+                        tier.stored_by_kind[k], tier.loaded_by_kind[k]);
+  return text;
+}
+
+ordered_json json_of(const TieredFigures& f, size_t t, KindNames kinds) {
+  const OneTier& tier = f.tiers[t];
   ordered_json j;
-  j["name"] = name;
+  j["name"] = tier_names[t];
   j["place"] = tier.place;
   j["room_pages"] = tier.most_pages != 0 ? ordered_json(tier.most_pages) : ordered_json();
   j["pages_before"] = tier.first_pages;
   j["pages"] = tier.pages;
-  j["hit_tokens"] = tokens;
+  j["hit_tokens"] = f.tokens.tiers[t];
   j["stored_pages"] = tier.stored_pages;
   j["loaded_pages"] = tier.loaded_pages;
   j["dropped_pages"] = tier.dropped_pages;
@@ -82,8 +116,8 @@ ordered_json json_of(const OneTier& tier, const char* name, int64_t tokens, int6
   j["load_rests"] = by_reason(tier.load_rests);
   j["store_rests"] = by_reason(tier.store_rests);
   j["last_fault"] = tier.last_fault;
-  j["model_bytes_stored"] = tier.stored_pages * page_bytes;
-  j["model_bytes_loaded"] = tier.loaded_pages * page_bytes;
+  j["model_bytes_stored"] = model_bytes(f.kinds, tier.stored_by_kind);
+  j["model_bytes_loaded"] = model_bytes(f.kinds, tier.loaded_by_kind);
   j["payload_bytes_stored"] = tier.stored_bytes;
   j["payload_bytes_loaded"] = tier.loaded_bytes;
   j["loads"] = tier.load_seconds.size();
@@ -95,23 +129,33 @@ ordered_json json_of(const OneTier& tier, const char* name, int64_t tokens, int6
     j["modelled_load_seconds_p99"] = quantile(tier.modelled_seconds, 0.99);
     j["modelled_load_seconds"] = sum(tier.modelled_seconds);
   }
+  if (!kinds.empty()) j["groups"] = by_kind(f, tier, kinds);
   return j;
 }
 
 }  // namespace
 
-std::string summary_of(const TierChoice& choice, const TieredFigures& f) {
+std::string summary_of(const TierChoice& choice, const TieredFigures& f, KindNames kinds) {
   Summary text;
-  text.line("tiers", fmt::format("a page has {} bytes in the model, {} here; stored {}; {} pages "
+  const std::string interval =
+      choice.hit_interval == 0 || kinds.empty()
+          ? ""
+          : fmt::format(", with what hits of multiples of {} tokens need", choice.hit_interval);
+  text.line("tiers", fmt::format("a page has {} bytes in the model, {} here; stored {}{}; {} pages "
                                  "compared with their pattern",
-                                 f.page_bytes, f.payload_bytes,
+                                 sizes_of(f, &PageKind::page_bytes, kinds),
+                                 sizes_of(f, &PageKind::payload_bytes, kinds),
                                  choice.store == StoreWhen::none ? "never" : name(choice.store),
-                                 f.checked_pages));
+                                 interval, f.checked_pages));
   const auto source = [&](const char* name, int64_t tokens, const std::string& more) {
     text.line(std::string("  ") + name,
               fmt::format("{:>12} tokens {:>8}{}", tokens, share(tokens, f.tokens.asked()), more));
   };
-  source("memory", f.tokens.memory, "");
+  source("memory", f.tokens.memory,
+         f.tokens.completed == 0
+             ? ""
+             : fmt::format("   of these {} with pages of other layers from below",
+                           f.tokens.completed));
   for (size_t t = 0; t < num_tiers; ++t) {
     const OneTier& tier = f.tiers[t];
     if (!tier.is_used) continue;
@@ -126,12 +170,14 @@ std::string summary_of(const TierChoice& choice, const TieredFigures& f) {
   for (size_t t = 0; t < num_tiers; ++t) {
     const OneTier& tier = f.tiers[t];
     if (!tier.is_used) continue;
-    text.line(tier_names[t],
-              fmt::format(
-                  "{:.3f} GiB of the model's pages stored, {:.3f} loaded (payloads: {} and {} "
-                  "bytes); lost: {}",
-                  gib_of(tier.stored_pages, f.page_bytes), gib_of(tier.loaded_pages, f.page_bytes),
-                  tier.stored_bytes, tier.loaded_bytes, losses(tier)));
+    text.line(
+        tier_names[t],
+        fmt::format("{:.3f} GiB of the model's pages stored, {:.3f} loaded (payloads: {} and {} "
+                    "bytes); lost: {}",
+                    gib_of(model_bytes(f.kinds, tier.stored_by_kind)),
+                    gib_of(model_bytes(f.kinds, tier.loaded_by_kind)), tier.stored_bytes,
+                    tier.loaded_bytes, losses(tier)));
+    if (!kinds.empty()) text.line("", line_by_kind(tier, kinds));
     text.line("", fmt::format("loads of payloads, measured, {}", times(tier.load_seconds)));
     if (!tier.modelled_seconds.empty())
       text.line("", fmt::format("loads of the model's pages at {:g} GB/s, modelled, {}",
@@ -146,10 +192,19 @@ std::string summary_of(const TierChoice& choice, const TieredFigures& f) {
   return text.text;
 }
 
-ordered_json json_of(const TierChoice& choice, const TieredFigures& f) {
+ordered_json json_of(const TierChoice& choice, const TieredFigures& f, KindNames kinds) {
   ordered_json j;
-  j["page_bytes"] = f.page_bytes;
-  j["payload_bytes"] = f.payload_bytes;
+  j["page_bytes"] = f.kinds.front().page_bytes;
+  j["payload_bytes"] = f.kinds.front().payload_bytes;
+  if (!kinds.empty()) {
+    j["groups"] = ordered_json::array();
+    for (size_t k = 0; k < kinds.size(); ++k)
+      j["groups"].push_back({{"group", kinds[k]},
+                             {"page_bytes", f.kinds[k].page_bytes},
+                             {"payload_bytes", f.kinds[k].payload_bytes}});
+    j["completed_tokens"] = f.tokens.completed;
+    j["hit_interval"] = choice.hit_interval;
+  }
   j["store"] = name(choice.store);
   j["asked_tokens"] = f.tokens.asked();
   j["memory_tokens"] = f.tokens.memory;
@@ -164,8 +219,7 @@ ordered_json json_of(const TierChoice& choice, const TieredFigures& f) {
   j["wait_seconds"] = f.wait_seconds;
   j["below"] = ordered_json::array();
   for (size_t t = 0; t < num_tiers; ++t) {
-    if (f.tiers[t].is_used)
-      j["below"].push_back(json_of(f.tiers[t], tier_names[t], f.tokens.tiers[t], f.page_bytes));
+    if (f.tiers[t].is_used) j["below"].push_back(json_of(f, t, kinds));
   }
   return j;
 }

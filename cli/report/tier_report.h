@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 
 #include "load/options.h"
@@ -10,13 +11,18 @@
 
 namespace folio::cli {
 
+/// Of the kinds of pages, where a pool has groups; none elsewhere.
+using KindNames = std::span<const std::string>;
+
 /// Lines of a summary.
-std::string summary_of(const TierChoice& choice, const TieredFigures& figures);
+std::string summary_of(const TierChoice& choice, const TieredFigures& figures,
+                       KindNames kinds = {});
 
 /// Members of the JSON object.
-nlohmann::ordered_json json_of(const TierChoice& choice, const TieredFigures& figures);
+nlohmann::ordered_json json_of(const TierChoice& choice, const TieredFigures& figures,
+                               KindNames kinds = {});
 
-/// Adds heading, tables and charts to the data of a page.
-void add_to_page(const TieredFigures& figures, nlohmann::ordered_json& page);
+/// Adds heading, tables and charts to the data of a page, in front of those that are there.
+void add_to_page(const TieredFigures& figures, nlohmann::ordered_json& page, KindNames kinds = {});
 
 }  // namespace folio::cli

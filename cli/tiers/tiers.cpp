@@ -11,11 +11,10 @@
 #include <numeric>
 #include <thread>
 
-#include "folio/core/buffer.h"
 #include "folio/names/sha256_names.h"
 #include "folio/tier/cache_manager.h"
 #include "parts/parallel.h"
-#include "tiers/payload_pattern.h"
+#include "tiers/payload_pages.h"
 #include "tiers/tier_media.h"
 
 namespace folio::cli {
@@ -31,14 +30,6 @@ Digest256 digest_of(const std::string& fingerprint) {
     digest.bytes[at++ % digest.bytes.size()] ^= static_cast<uint8_t>(hash);
   }
   return digest;
-}
-
-/// A payload as a shape of one plane: bytes by page and token.
-KVShape payload_shape(int64_t payload_bytes, int32_t page_size) {
-  return {.head_size = static_cast<int32_t>(payload_bytes / page_size),
-          .page_size = page_size,
-          .dtype = DType::i8,
-          .is_mla = true};
 }
 
 /// The test build that must fail damages what has been loaded.
@@ -61,13 +52,10 @@ ReasonCounts named(const int64_t (&counts)[Count]) {
 class Pages final : public TieredPages {
  public:
   Pages(const TierChoice& choice, const TierDemand& demand, Sha256Names names)
-      : choice_(choice),
-        demand_(demand),
-        names_(std::move(names)),
-        shape_(payload_shape(choice.payload_bytes, demand.page_size)) {}
+      : choice_(choice), demand_(demand), names_(std::move(names)) {}
 
   Status make(TierKind kind, const Digest256& fingerprint) {
-    auto made = make_tier(kind, choice_, demand_.page_bytes, io_pins(), fingerprint);
+    auto made = make_tier(kind, choice_, {demand_.kinds, io_pins(), fingerprint});
     if (!made) return made.error();
     Below& below = tiers_[static_cast<size_t>(kind)];
     below.made = std::move(*made);
@@ -77,19 +65,18 @@ class Pages final : public TieredPages {
 
   void prepare(PoolOptions& options) override {
     options.name = names_.function();
-    options.max_io_pins = static_cast<uint32_t>(io_pins());
+    options.max_io_pins =
+        static_cast<uint32_t>(io_pins() + std::ssize(demand_.kinds) * choice_.spares());
+    if (demand_.kinds.size() > 1) ++options.max_sequences;  // a load's
   }
-  double required_bytes(int64_t pages) const override {
-    double bytes = static_cast<double>(pages) * static_cast<double>(choice_.payload_bytes);
-    const MadeTier& host = tiers_[static_cast<size_t>(TierKind::host)].made;
-    if (host.tier)
-      bytes += static_cast<double>(std::min(host.most_pages, demand_.all_pages)) *
-               static_cast<double>(choice_.payload_bytes);
-    return bytes;
-  }
+  double required_bytes(const PoolOptions& options) const override;
   Status attach(PagePool& pool) override;
 
   Result<TieredAdmit> admit(std::span<const TokenId> prompt) override;
+  Status start_over(SequenceId id) override {
+    patterns_[id] = PagePattern();
+    return pool_->trim(id, 0);
+  }
   Status commit(SequenceId id, std::span<const TokenId> written) override;
   Status release(SequenceId id) override {
     patterns_.erase(id);
@@ -134,50 +121,67 @@ class Pages final : public TieredPages {
     int64_t first_pages = 0;
     std::vector<double> load_seconds, modelled_seconds;
   };
-  using Counts = std::array<int64_t, num_tiers>;
+  /// Of each tier, pages by kind.
+  using Counts = std::array<PagesByKind, num_tiers>;
 
   /// Loads and stores of a step: each of its pages in each tier, once more where its sequence ends,
   /// and those of one load.
   int64_t io_pins() const {
     constexpr int64_t most = int64_t{1} << 24;
     const auto tiers = static_cast<int64_t>(num_tiers);
-    return std::min(((tiers + 1) * demand_.max_batch + 1) * demand_.longest_pages, most);
+    int64_t longest = 0;
+    for (const PageKind& kind : demand_.kinds) longest += kind.longest_pages;
+    return std::min(((tiers + 1) * demand_.max_batch + 1) * longest, most);
+  }
+  /// `tokens` of the leading kind; all others are the second one.
+  PagesByKind by_kind(int64_t pages, int64_t tokens) const {
+    if (demand_.kinds.size() == 1) return {pages};
+    const int64_t leading = tokens / demand_.page_size;
+    return {leading, pages - leading};
   }
   Counts loaded_pages() const {
-    Counts counts = {};
-    for (size_t t = 0; t < num_tiers; ++t)
-      if (tiers_[t].made.tier) counts[t] = manager_->counters(tiers_[t].index)->loaded_pages;
+    Counts counts;
+    for (size_t t = 0; t < num_tiers; ++t) {
+      if (!tiers_[t].made.tier) continue;
+      const TierCounters counters = manager_->counters(tiers_[t].index).value();
+      counts[t] = by_kind(counters.loaded_pages, counters.loaded_tokens);
+    }
     return counts;
   }
-  MemorySpan page_at(SequenceId id, int64_t position) const {
-    const uint32_t page = pool_->table().entries[pool_->row_start(id).value() + position];
-    return {memory_.data() + int64_t{page} * choice_.payload_bytes, choice_.payload_bytes};
-  }
-  Status check_found(SequenceId id, std::span<const TokenId> prompt, const TieredAdmit& admit);
-  void divide(const Counts& before, double seconds, TieredAdmit& admit);
+  Status check_found(std::span<const TokenId> prompt, const TieredAdmit& admit, bool has_loaded);
+  /// Whether anything was loaded.
+  bool divide(const Counts& before, double seconds, TieredAdmit& admit);
 
   TierChoice choice_;
   TierDemand demand_;
   Sha256Names names_;
-  KVShape shape_;
   std::array<Below, num_tiers> tiers_;
   PagePool* pool_ = nullptr;
-  Buffer memory_;
-  std::vector<KVPlanes> planes_;
+  PayloadPages payloads_;
   std::unique_ptr<CacheManager> manager_;  // dies before the tiers and the memory
   std::map<SequenceId, PagePattern> patterns_;
   int64_t checked_pages_ = 0;
   double wait_seconds_ = 0.0;
 };
 
+double Pages::required_bytes(const PoolOptions& options) const {
+  const MadeTier& host = tiers_[static_cast<size_t>(TierKind::host)].made;
+  double bytes = 0.0, in_host = 0.0;
+  for (const PageKind& kind : demand_.kinds) {
+    const int64_t pages =
+        options.arena_bytes != 0 ? options.arena_bytes / kind.page_bytes : options.num_pages;
+    bytes += static_cast<double>(pages) * static_cast<double>(kind.payload_bytes);
+    in_host += static_cast<double>(kind.all_pages) * static_cast<double>(kind.payload_bytes);
+  }
+  if (host.tier) bytes += std::min(in_host, static_cast<double>(host.most_bytes));
+  return bytes;
+}
+
 Status Pages::attach(PagePool& pool) {
   pool_ = &pool;
-  auto memory = Buffer::allocate(int64_t{pool.num_pages()} * choice_.payload_bytes);
-  if (!memory) return memory.error();
-  memory_ = std::move(*memory);
-  auto planes = make_planes(shape_, pool.num_pages(), memory_.span());
-  if (!planes) return planes.error();
-  planes_ = std::move(*planes);
+  auto payloads = PayloadPages::create(pool, demand_.kinds);
+  if (!payloads) return payloads.error();
+  payloads_ = std::move(*payloads);
   const StorePolicy policy = static_cast<StorePolicy>(choice_.store);
   std::vector<TierOfCache> tiers;
   for (Below& below : tiers_) {
@@ -189,12 +193,18 @@ Status Pages::attach(PagePool& pool) {
                      .promotes = choice_.promotes,
                      .max_store_bytes = int64_t{1} << 50});
   }
-  auto manager = CacheManager::create({.pool = &pool,
-                                       .name = names_.function(),
-                                       .planes = planes_,
-                                       .tiers = tiers,
-                                       .load_deadline_ms = choice_.load_deadline_ms,
-                                       .store_deadline_ms = 0});
+  CacheManagerOptions options{.pool = &pool,
+                              .name = names_.function(),
+                              .tiers = tiers,
+                              .load_deadline_ms = choice_.load_deadline_ms,
+                              .store_deadline_ms = 0,
+                              .spare_pages = choice_.spares()};
+  payloads_.describe(options, choice_.hit_interval);
+  auto manager = CacheManager::create(options);
+  if (!manager && manager.error().code() == Errc::out_of_pages)
+    return {Errc::invalid_argument,
+            fmt::format("--spare-pages: the pool has no {} pages of each kind to spare",
+                        choice_.spares())};
   if (!manager) return manager.error();
   manager_ = std::make_unique<CacheManager>(std::move(*manager));
   return {};
@@ -209,7 +219,7 @@ Result<TieredAdmit> Pages::admit(std::span<const TokenId> prompt) {
     const auto admission = manager_->admit(prompt);
     if (!admission) return admission.error();
     admit.id = admission->id;
-    admit.memory = admission->cached_tokens;
+    admit.completed = -admission->cached_tokens;
     while (manager_->load_state(admit.id) == LoadState::loading) {
       if (choice_.load_deadline_ms == 0)
         wait_for_tiers();
@@ -220,45 +230,48 @@ Result<TieredAdmit> Pages::admit(std::span<const TokenId> prompt) {
   }
   wait_seconds_ += seconds;
   settle();  // what the load leaves: promotions, and pages that a tier still writes to
-  divide(before, seconds, admit);
-  if (Status s = check_found(admit.id, prompt, admit); !s.is_ok()) return s;
+  const bool has_loaded = divide(before, seconds, admit);
+  if (Status s = check_found(prompt, admit, has_loaded); !s.is_ok()) return s;
   return admit;
 }
 
-/// What came from which tier.
-void Pages::divide(const Counts& before, double seconds, TieredAdmit& admit) {
+/// What came from which tier. All that is found beside is memory's; where it has its leading pages
+/// alone, pages of other groups came.
+bool Pages::divide(const Counts& before, double seconds, TieredAdmit& admit) {
   const Counts now = loaded_pages();
+  bool has_loaded = false;
+  admit.memory = pool_->length(admit.id).value();
   for (size_t t = 0; t < num_tiers; ++t) {
-    const int64_t of_tier = now[t] - before[t];
-    if (of_tier == 0) continue;
-    admit.tiers[t] = static_cast<int32_t>(of_tier * demand_.page_size);
+    PagesByKind of_tier = now[t];
+    for (size_t k = 0; k < of_tier.size(); ++k) of_tier[k] -= before[t][k];
+    const int64_t bytes = model_bytes(demand_.kinds, of_tier);
+    if (bytes == 0) continue;
+    has_loaded = true;
+    admit.tiers[t] = static_cast<int32_t>(of_tier.front() * demand_.page_size);
+    admit.memory -= admit.tiers[t];
     tiers_[t].load_seconds.push_back(seconds);
     if (choice_.gbytes_per_second[t] != 0.0)
-      tiers_[t].modelled_seconds.push_back(static_cast<double>(of_tier) *
-                                           static_cast<double>(demand_.page_bytes) /
+      tiers_[t].modelled_seconds.push_back(static_cast<double>(bytes) /
                                            (choice_.gbytes_per_second[t] * 1e9));
   }
+  admit.completed += admit.memory;
+  return has_loaded;
 }
 
-Status Pages::check_found(SequenceId id, std::span<const TokenId> prompt,
-                          const TieredAdmit& admit) {
-  if (damages_loads() && admit.found() > admit.memory) {
-    const MemorySpan last = page_at(id, admit.found() / demand_.page_size - 1);
-    static_cast<std::byte*>(last.data)[last.bytes - 1] ^= std::byte{1};
-  }
-  PagePattern& pattern = patterns_[id];
-  const int64_t pages = admit.found() / demand_.page_size;
-  for (int64_t p = 0; p < pages; ++p) {
-    pattern.go_on(prompt.subspan(static_cast<size_t>(p * demand_.page_size),
-                                 static_cast<size_t>(demand_.page_size)));
-    ++checked_pages_;
-    if (pattern.is_in(page_at(id, p))) continue;
-    const bool is_loaded = p * demand_.page_size >= admit.memory;
-    return {Errc::internal, fmt::format("page {} of {} that a prompt found has wrong bytes; it was "
-                                        "{}",
-                                        p, pages, is_loaded ? "loaded" : "in memory")};
-  }
-  return {};
+Status Pages::check_found(std::span<const TokenId> prompt, const TieredAdmit& admit,
+                          bool has_loaded) {
+  if (damages_loads() && has_loaded) payloads_.damage(admit.id, admit.found());
+  const auto tokens = prompt.first(static_cast<size_t>(admit.found()));
+  const auto fault = payloads_.fault_of(admit.id, tokens, patterns_[admit.id], checked_pages_);
+  if (!fault) return {};
+  const bool is_loaded =
+      fault->group == 0 ? fault->page * demand_.page_size >= admit.memory : has_loaded;
+  return {Errc::internal,
+          fmt::format("page {} of {}{} that a prompt found {}; it was {}", fault->page,
+                      admit.found() / demand_.page_size,
+                      fault->group == 0 ? "" : fmt::format(", of group {},", fault->group),
+                      fault->is_missing ? "is not in its row" : "has wrong bytes",
+                      is_loaded ? "loaded" : "in memory")};
 }
 
 Status Pages::commit(SequenceId id, std::span<const TokenId> written) {
@@ -268,7 +281,9 @@ Status Pages::commit(SequenceId id, std::span<const TokenId> written) {
   int64_t position = *length / demand_.page_size;
   // Pages that become full with these tokens.
   for (const TokenId token : written)
-    if (pattern.add(token, demand_.page_size)) pattern.write_to(page_at(id, position++));
+    if (pattern.add(token, demand_.page_size)) payloads_.fill(id, position++, pattern);
+  const int64_t tokens = *length + std::ssize(written);
+  if (tokens % demand_.page_size == 0) payloads_.fill_states(id, tokens, pattern);
   Status s = manager_->commit(id, written);
   settle();  // a page that is stored while it is released would be cached out of order
   return s;
@@ -276,8 +291,7 @@ Status Pages::commit(SequenceId id, std::span<const TokenId> written) {
 
 TieredFigures Pages::figures() const {
   const CacheManagerFigures manager = manager_->figures();
-  TieredFigures figures{.page_bytes = demand_.page_bytes,
-                        .payload_bytes = choice_.payload_bytes,
+  TieredFigures figures{.kinds = demand_.kinds,
                         .asked_pages = manager.asked_pages,
                         .found_pages = manager.found_pages,
                         .loaded_pages = manager.loaded_pages,
@@ -300,6 +314,8 @@ TieredFigures Pages::figures() const {
                         .stored_pages = counters.stored_pages,
                         .loaded_pages = counters.loaded_pages,
                         .dropped_pages = tier.dropped_pages,
+                        .stored_by_kind = by_kind(counters.stored_pages, counters.stored_tokens),
+                        .loaded_by_kind = by_kind(counters.loaded_pages, counters.loaded_tokens),
                         .promoted_pages = counters.promoted_pages,
                         .stored_bytes = counters.stored_bytes,
                         .loaded_bytes = counters.loaded_bytes,
@@ -320,10 +336,15 @@ TieredFigures Pages::figures() const {
 
 Result<std::unique_ptr<TieredPages>> make_tiered_pages(const TierChoice& choice,
                                                        const TierDemand& demand) {
-  const Digest256 fingerprint = digest_of(demand.fingerprint);
+  TierDemand full = demand;
+  choose_payloads(choice, full.kinds);
+  for (const PageKind& kind : full.kinds)
+    if (full.kinds.size() > 1 || choice.payload_bytes == 0)
+      full.fingerprint += fmt::format("; {} bytes as {}", kind.page_bytes, kind.payload_bytes);
+  const Digest256 fingerprint = digest_of(full.fingerprint);
   auto names = Sha256Names::create({.fingerprint = fingerprint});
   if (!names) return names.error();
-  auto pages = std::make_unique<Pages>(choice, demand, std::move(*names));
+  auto pages = std::make_unique<Pages>(choice, full, std::move(*names));
   for (const TierKind kind : {TierKind::host, TierKind::disk, TierKind::redis})
     if (Status s = pages->make(kind, fingerprint); !s.is_ok()) return s;
   return std::unique_ptr<TieredPages>(std::move(pages));

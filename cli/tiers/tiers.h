@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// cli/tiers/tiers.h: a replay's pool with tiers below it.
 ///
-/// Each page has bytes: `TierChoice::payload_bytes` of them, which stand for those of the model.
-/// They are a pattern of all tokens up to the page's end, written when the page becomes full; every
-/// page that a prompt finds, in memory or below, is compared with its pattern. Calls of tiers have
-/// all ended before the manager is told of one, and before the replay goes on, so that what is
-/// found does not depend on how long they take.
+/// Each page has bytes, its payload, which stand for those of the model. They are a pattern of all
+/// tokens up to the page's end, written when the page becomes full; those of a state, of all tokens
+/// that it has seen. Every page that a prompt finds, in memory or below, is compared with its
+/// pattern. Calls of tiers have all ended before the manager is told of one, and before the replay
+/// goes on, so that what is found does not depend on how long they take.
+///
+/// Where pages of several groups share a tier, payloads are in proportion to the model's bytes as
+/// the tier counts them, headers and whole blocks of a file included: so a tier of so many bytes of
+/// the model has room for just these, whatever the mix of pages.
 #pragma once
 
 #include <array>
@@ -23,9 +27,10 @@
 
 namespace folio::cli {
 
-/// Tokens of prompts by where they came from.
+/// Tokens of prompts by where they came from; with several groups: where their leading pages were.
 struct TokensBySource {
   int64_t memory = 0;
+  int64_t completed = 0;  ///< of these, where other groups' pages had to come from tiers
   std::array<int64_t, num_tiers> tiers = {};
   int64_t computed = 0;
 
@@ -47,6 +52,18 @@ inline constexpr size_t most_source_samples = 64;
 /// Names and pages.
 using ReasonCounts = std::vector<std::pair<std::string, int64_t>>;
 
+/// Pages of one kind: all of a pool, or of one of its groups.
+struct PageKind {
+  int64_t page_bytes = 0;     ///< of the model
+  int64_t payload_bytes = 0;  ///< that stand for them; chosen with the tiers
+  int64_t all_pages = 0;      ///< of the trace, at most
+  int64_t longest_pages = 0;  ///< of a request
+};
+/// Of the kinds in their order.
+using PagesByKind = std::vector<int64_t>;
+/// Bytes of the model.
+int64_t model_bytes(std::span<const PageKind> kinds, const PagesByKind& pages);
+
 /// Of one tier.
 struct OneTier {
   bool is_used = false;
@@ -55,6 +72,7 @@ struct OneTier {
   int64_t first_pages = 0;  ///< that were there before
   int64_t pages = 0;        ///< that are there at the end
   int64_t stored_pages = 0, loaded_pages = 0, dropped_pages = 0;
+  PagesByKind stored_by_kind = {}, loaded_by_kind = {};
   int64_t promoted_pages = 0;                  ///< of the stored ones: from a tier below
   int64_t stored_bytes = 0, loaded_bytes = 0;  ///< of payloads
   ReasonCounts load_outcomes, store_outcomes;  ///< what is not done is lost
@@ -66,8 +84,7 @@ struct OneTier {
 };
 
 struct TieredFigures {
-  int64_t page_bytes = 0;  ///< of the model
-  int64_t payload_bytes = 0;
+  std::vector<PageKind> kinds = {};
   std::array<OneTier, num_tiers> tiers = {};
   int64_t asked_pages = 0, found_pages = 0;      ///< of tiers
   int64_t loaded_pages = 0, lost_pages = 0;      ///< that were found, and came or did not
@@ -92,10 +109,8 @@ class SourceRecorder {
 
 /// What the tiers of a replay are made for.
 struct TierDemand {
-  int64_t page_bytes = 0;     ///< of the model
-  int64_t all_pages = 0;      ///< of the trace, at most
-  int64_t longest_pages = 0;  ///< of a request
-  int32_t page_size = 0;      ///< of the pool
+  std::vector<PageKind> kinds = {};  ///< at least one; of a pool with groups, one each
+  int32_t page_size = 0;             ///< of the pool
   int32_t max_batch = 1;
   std::string fingerprint = {};  ///< stands for the model and how it is stored
 };
@@ -104,6 +119,7 @@ struct TierDemand {
 struct TieredAdmit {
   SequenceId id;
   int32_t memory = 0;
+  int32_t completed = 0;  ///< TokensBySource's
   std::array<int32_t, num_tiers> tiers = {};
   [[nodiscard]] int32_t found() const { return memory + tiers[0] + tiers[1] + tiers[2]; }
 };
@@ -118,14 +134,16 @@ class TieredPages {
 
   /// What the pool needs.
   virtual void prepare(PoolOptions& options) = 0;
-  /// Bytes that the payloads of so many pages take.
-  [[nodiscard]] virtual double required_bytes(int64_t pages) const = 0;
+  /// Bytes that payloads take, those of such a pool included.
+  [[nodiscard]] virtual double required_bytes(const PoolOptions& options) const = 0;
   /// Errors: out_of_memory; those of CacheManager
   virtual Status attach(PagePool& pool) = 0;
 
   /// Opens a sequence with what is found, loaded already. Errors: those of the pool; internal where
-  /// a page has not its pattern, naming it
+  /// a page has not its pattern, or a group has no page that a hit needs, naming it
   virtual Result<TieredAdmit> admit(std::span<const TokenId> prompt) = 0;
+  /// The sequence gives up what it found.
+  virtual Status start_over(SequenceId id) = 0;
   /// These return when what they store is there.
   virtual Status commit(SequenceId id, std::span<const TokenId> written) = 0;
   virtual Status release(SequenceId id) = 0;
@@ -139,9 +157,16 @@ class TieredPages {
 Result<std::unique_ptr<TieredPages>> make_tiered_pages(const TierChoice& choice,
                                                        const TierDemand& demand);
 
-/// The tiers that are chosen for pages of so many tokens of the trace, `page_size` of the pool;
-/// null without. Errors: those of make_tiered_pages
+/// What a model with one kind of layer asks: pages of so many tokens of the trace, `page_size` of
+/// the pool.
+struct PlainDemand {
+  int32_t tokens = 0;
+  int64_t all_pages = 0, longest_pages = 0;
+  int32_t page_size = 0;
+  int32_t max_batch = 1;
+};
+/// The tiers that are chosen; null without. Errors: those of make_tiered_pages
 Result<std::unique_ptr<TieredPages>> tiers_of(const TierChoice& choice, const ModelOptions& model,
-                                              int32_t tokens, TierDemand demand);
+                                              const PlainDemand& demand);
 
 }  // namespace folio::cli

@@ -37,9 +37,30 @@ BAD_OPTIONS = {
     ("--host-bytes", "1GiB", "--verify"): "--verify: not with --host-bytes",
     ("--host-bytes", "1GiB", "--partial", "4"): "--partial: not with --host-bytes",
     ("--host-bytes", "1GiB", "--policy", "all", "--page-per-block", "--sequential"): "--policy all: not with --host-bytes",
-    ("--host-bytes", "1GiB", "--model", "gemma-3-27b"): "--host-bytes: not with --model gemma-3-27b, whose layers differ",
-    ("--disk", "DIR", "--disk-bytes", "1GiB", "--model", "jamba-1.5-mini"): "--disk: not with --model jamba-1.5-mini",
-    ("--host-bytes", "1GiB", "--store", "always"): "--store: got 'always', expected write-through|write-back|none",
+    ("--spare-pages", "4"): "--spare-pages: needs a tier, and --store at-eviction",
+    ("--host-bytes", "1GiB", "--spare-pages", "4"): "--spare-pages: needs a tier, and --store at-eviction",
+    ("--host-bytes", "1GiB", "--store", "at-eviction", "--min-hits", "1"): "--min-hits: needs a tier, and --store write-through",
+    ("--host-bytes", "1GiB", "--store", "at-eviction", "--pages", "64"): "hold fewer than the 601 tokens of the request in line 1",
+    ("--host-bytes", "1GiB", "--store", "always"): "--store: got 'always', expected write-through|write-back|at-eviction|none",
+    ("--host-bytes", "1GiB", "--hit-interval", "512"): "--hit-interval: needs a --model with windows or chunks",
+    # models whose layers differ
+    ("--model", "gpt-oss-20b", "--hit-interval", "512"): "--hit-interval: needs a tier, and --store write-through or write-back",
+    ("--host-bytes", "1GiB", "--model", "gpt-oss-20b", "--store", "at-eviction", "--hit-interval", "512"):
+        "--hit-interval: needs a tier, and --store write-through or write-back",
+    ("--host-bytes", "1GiB", "--model", "jamba-1.5-mini", "--hit-interval", "512"):
+        "--hit-interval: --model jamba-1.5-mini has no windows or chunks",
+    ("--host-bytes", "1GiB", "--model", "gemma-3-12b", "--hit-interval", "500"):
+        "--hit-interval: got '500', expected a multiple of the 16 tokens of a page",
+    ("--host-bytes", "6000000", "--model", "gemma-3-27b"): "--host-bytes: 6000000 bytes hold 4 pages of 1310720 bytes, expected at least 6",
+    ("--disk", "DIR", "--disk-bytes", "10MiB", "--model", "gpt-oss-20b"): "hold 26 pages of 393216 bytes, expected at least 512",
+    ("--disk-bytes", "1GiB", "--model", "gpt-oss-20b"): "--disk-bytes: needs --disk",
+    ("--host-bytes", "1GiB", "--model", "gpt-oss-20b", "--compute", "attention"): "--compute attention: not with --host-bytes",
+    ("--host-bytes", "1GiB", "--model", "gpt-oss-20b", "--verify"): "--verify: not with --host-bytes",
+    ("--host-bytes", "1GiB", "--model", "gpt-oss-20b", "--partial", "4"): "--partial: not with --host-bytes",
+    ("--host-bytes", "1GiB", "--model", "gpt-oss-20b", "--policy", "all"): "--policy all: not with --host-bytes",
+    ("--host-bytes", "1GiB", "--model", "gpt-oss-20b", "--store", "at-eviction", "--gib", "0.02", "--spare-pages", "4096"):
+        "--spare-pages: the pool has no 4096 pages of each kind to spare",
+    ("--host-bytes", "1GiB", "--model", "jamba-1.5-mini", "--payload-bytes", "1073741824"): "GiB, this machine has",
     ("--host-bytes", "1GiB", "--store", "1"): "--store: got '1', expected write-through|",
     ("--disk", ""): "--disk: got '', expected a directory",
     ("--redis", ""): "--redis: got '', expected an address like redis://host:6379",
@@ -88,7 +109,8 @@ class TierBadInput(unittest.TestCase):
 
     def test_other_numbers_are_named_with_the_range(self):
         ranges = {"--payload-bytes": "an integer from 1 to 1073741824", "--load-deadline-ms": "an integer from 1 to 1099511627776",
-                  "--min-hits": "an integer from 1 to 2147483647", "--host-gbps": "a number from 1e-06 to 1000000"}
+                  "--min-hits": "an integer from 1 to 2147483647",
+                  "--hit-interval": "an integer from 1 to 2147483647", "--host-gbps": "a number from 1e-06 to 1000000"}
         for option, expected in ranges.items():
             for word in ("", "0", "-1", "x", "nan", "inf", "1e300", 400 * "9"):
                 with self.subTest(option=option, word=word[:40]):

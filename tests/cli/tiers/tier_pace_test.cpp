@@ -133,9 +133,11 @@ TEST(TierPace, a_replay_finds_the_same_whenever_pages_end) {
 
 }  // namespace
 
-/// In the place of the tool's.
-Result<MadeTier> make_tier(TierKind kind, const TierChoice& choice, int64_t, int64_t,
-                           const Digest256&) {
+/// In the place of the tool's, both.
+void choose_payloads(const TierChoice& choice, std::span<PageKind> kinds) {
+  for (PageKind& page : kinds) page.payload_bytes = choice.payload_bytes;
+}
+Result<MadeTier> make_tier(TierKind kind, const TierChoice& choice, const TierTask&) {
   const bool is_chosen = kind == TierKind::host ? choice.host_bytes != 0
                                                 : kind == TierKind::disk && !choice.disk.empty();
   if (!is_chosen) return MadeTier{};
