@@ -91,14 +91,16 @@ class Found(Case):
     def test_a_large_tier_finds_what_a_large_memory_finds(self):
         for model, gib in MODELS.items():
             requests = conversations(self.rng)
-            # slabs of few requests may leave no room for a load: where several run there is some more
+            # Where several run there is some more memory, since slabs of few requests may leave no room for a load; and what a window
+            # has left, and one of the others has evicted before the request's end, is not written back: a hit or two of this trace.
+            share = {"write-through": 0.98, "write-back": 0.9}
             for steps, memory in ((("--sequential",), gib), (("--max-batch", 3), 2 * gib)):
                 large = self.replay(requests, model, *steps, "--gib", 300)
                 for store in ("write-through", "write-back"):
                     with self.subTest(seed=self.seed, model=model, steps=steps, store=store):
                         figures = self.replay(requests, model, *steps, "--gib", memory, "--host-bytes", ENDLESS, "--store", store)
                         self.expect_sums(figures, requests)
-                        self.assertGreaterEqual(figures["hit_tokens"], 0.98 * large["hit_tokens"])
+                        self.assertGreaterEqual(figures["hit_tokens"], share[store] * large["hit_tokens"])
                         self.assertEqual((figures["tiers"]["lost_pages"], figures["tiers"]["unstored_pages"]), (0, 0))
                         if steps != ("--sequential",):
                             continue
