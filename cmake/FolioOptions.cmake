@@ -7,6 +7,7 @@ option(FOLIO_CUDA_KERNELS "Compile the CUDA kernels, with nvcc, into the library
 set(FOLIO_CUDA_ARCHITECTURES 80 90a 100a 120a CACHE STRING "What CUDA kernels are compiled for, as nvcc's sm_ names have it")
 option(FOLIO_NAMES "The library folio::names, where there is OpenSSL 3" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_TIER "The library folio::tier, where there is ISA-L" ${PROJECT_IS_TOP_LEVEL})
+option(FOLIO_STATIC_DEPENDENCIES "Link the archives of ISA-L, liburing and hiredis, for what other machines run, too" OFF)
 option(FOLIO_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_BUILD_BENCHMARKS "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(FOLIO_BUILD_CLI "Build the command-line tool" ${PROJECT_IS_TOP_LEVEL})

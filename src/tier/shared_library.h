@@ -3,6 +3,9 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace folio::inline v1::tier {
 
@@ -10,7 +13,9 @@ namespace folio::inline v1::tier {
 class SharedLibrary {
  public:
   /// `path` is the loader's: a file, or a name that it looks for.
-  explicit SharedLibrary(std::string path);
+  explicit SharedLibrary(std::string path) : SharedLibrary(std::vector{std::move(path)}) {}
+  /// The first of these that can be loaded.
+  explicit SharedLibrary(const std::vector<std::string>& paths);
 
   template <class Function>
   void find(const std::string& name, Function* function) {
@@ -22,7 +27,7 @@ class SharedLibrary {
   void find_if_there(const std::string& name, Function* function) {
     *function = reinterpret_cast<Function>(look_up(name));
   }
-  /// Why it is not loaded, or the first function that it lacks; empty: neither.
+  /// Why none is loaded, or the first function that it lacks; empty: neither.
   [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
   /// What was found must not be called any more.
   void close() noexcept;
@@ -34,5 +39,10 @@ class SharedLibrary {
   void* handle_ = nullptr;
   std::string fault_;
 };
+
+/// What pip has put into `folder` beside the package that folio is in: the files whose names begin
+/// so. Where folio is in no package of Python, there are none.
+[[nodiscard]] std::vector<std::string> files_of_pip(std::string_view folder,
+                                                    std::string_view beginning);
 
 }  // namespace folio::inline v1::tier

@@ -5,7 +5,7 @@
 usage: findings.py ROOT     prints `file: breach`; exit status 1 if there is one
 
   mode      a find can be executed
-  steps     it sources support.sh, then calls need, expect and see, once each and in this order; older and skip_init may stand between
+  steps     it sources support.sh, then calls need, expect and see, once each and in this order; older, skip_init and stand_in may stand between
   pins      what need and older install is NAME==VERSION, each of them
   surprise  what is expected is not what is seen, and neither is empty
   alone     it does not name folio: a find is of others
@@ -17,8 +17,8 @@ import re
 import sys
 
 PIN = re.compile(r"[A-Za-z0-9][\w.-]*==[0-9][\w.+!]*")
-STEP = re.compile(r'^(\. "\$\(dirname "\$0"\)/support\.sh"$|(?:need|older|skip_init|expect|see) )(.*)', re.MULTILINE)
-STEPS = re.compile(r"support need( older)?( skip_init)* expect see")
+STEP = re.compile(r'^(\. "\$\(dirname "\$0"\)/support\.sh"$|(?:need|older|skip_init|stand_in|expect|see) )(.*)', re.MULTILINE)
+STEPS = re.compile(r"support need( older)?( skip_init)*( stand_in)? expect see")
 LINK = re.compile(r"\]\((\w+\.sh)\)")
 SUPPORT = "support.sh"
 

@@ -39,7 +39,7 @@ class Findings(unittest.TestCase):
 
     def test_the_form_passes(self):
         self.assertEqual(self.breaches(), [])
-        self.assertEqual(self.breaches(GOOD.replace("expect", "older e==2\nskip_init e\nexpect", 1)), [])
+        self.assertEqual(self.breaches(GOOD.replace("expect", "older e==2\nskip_init e\nstand_in f\nexpect", 1)), [])
 
     def test_mode(self):
         self.assert_finds("mode", mode=0o644)
@@ -50,6 +50,7 @@ class Findings(unittest.TestCase):
         self.assert_finds("steps", text=GOOD[: GOOD.index(" <<'PYTHON'")])
         self.assert_finds("steps", text=GOOD.replace('expect "', 'need f==1\nexpect "', 1))
         self.assert_finds("steps", text=GOOD.replace('expect "', 'skip_init e\nolder e==1\nexpect "', 1))
+        self.assert_finds("steps", text=GOOD.replace('expect "', 'stand_in f\nskip_init e\nexpect "', 1))
 
     def test_pins(self):
         self.assert_finds("pins", text=GOOD.replace("a-b==1.0.1", "a-b"))

@@ -60,6 +60,9 @@ class SourcesLint(unittest.TestCase):
         own = f'{SPDX}/// src/a.cpp: x.\n#include "own.h"\n#include <folio/folio.h>\n'
         self.assertEqual(self.breaches({"python/src/a.cpp": own}), [])
         self.assert_finds({"python/src/a.cpp": own + '#include "cpu/profile.h"\n'}, "direction")
+        tiers = f'{SPDX}/// python/src/tiers/a.cpp: x.\n#include "own.h"\n#include "../pool.h"\n'
+        self.assertEqual(self.breaches({"python/src/tiers/a.cpp": tiers}), [])
+        self.assert_finds({"python/src/a.cpp": own + '#include "tiers/layers.h"\n'}, "direction")
 
     def test_the_pool_may_see_the_page_table(self):
         self.assertEqual(self.breaches(self.header("folio/pool/a.h", '#include "folio/cache/page_table.h"')), [])

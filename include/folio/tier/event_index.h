@@ -70,6 +70,8 @@ struct EventIndexFigures {
   int64_t sparse_events = 0;
   int64_t unknown_kinds = 0;  ///< stored events of a group whose kind is none of vLLM's
   int64_t names = 0;          ///< now, in each group
+  /// Copies that came and that went, those that were cleared included; the difference is there now
+  int64_t stored_copies = 0, removed_copies = 0;
   bool operator==(const EventIndexFigures&) const = default;
 };
 

@@ -31,7 +31,9 @@ inline constexpr std::string_view medium_cpu = "CPU";          ///< a tier in th
 inline constexpr std::string_view medium_storage = "STORAGE";  ///< disk
 
 enum class SocketAttach : uint8_t {
-  automatic = 0,  ///< binds an endpoint that has `*` or `::`, or begins with ipc://
+  /// Binds an endpoint that has `*`, `::` or 0.0.0.0 (vLLM connects that one, SGLang binds it), or
+  /// begins with ipc://
+  automatic = 0,
   bind = 1,
   connect = 2,
 };
@@ -84,7 +86,8 @@ class FOLIO_EXPORT EventPublisher {
   static constexpr int max_adapters = 1 << 16;  ///< that have a name
 
   /// Errors: invalid_argument for options out of range and endpoints that are none; busy for one
-  /// that is taken; io; out_of_memory; unsupported in a build without ZeroMQ or nlohmann-json
+  /// that is taken; io; out_of_memory; unsupported in a build without ZeroMQ or nlohmann-json,
+  /// and where ZeroMQ cannot be loaded
   [[nodiscard]] static Result<EventPublisher> create(
       const EventPublisherOptions& options = {}) noexcept;
   EventPublisher(EventPublisher&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}

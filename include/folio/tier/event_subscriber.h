@@ -41,13 +41,17 @@ struct EventSubscriberFigures {
   int64_t malformed_messages = 0;  ///< frames that are no batch's
   int64_t restarts = 0;            ///< of the publisher
   int64_t timeouts = 0;
+  /// Before the first batch that was taken of this publisher, and in no snapshot: what they stored
+  /// is not in the index
+  int64_t earlier_batches = 0;
   bool operator==(const EventSubscriberFigures&) const = default;
 };
 
 class FOLIO_EXPORT EventSubscriber {
  public:
   /// Errors: invalid_argument for options out of range and endpoints that are none; io;
-  /// out_of_memory; unsupported in a build without ZeroMQ or nlohmann-json
+  /// out_of_memory; unsupported in a build without ZeroMQ or nlohmann-json, and where ZeroMQ
+  /// cannot be loaded
   [[nodiscard]] static Result<EventSubscriber> create(
       const EventSubscriberOptions& options = {}) noexcept;
   EventSubscriber(EventSubscriber&& other) noexcept
@@ -58,9 +62,12 @@ class FOLIO_EXPORT EventSubscriber {
   }
   ~EventSubscriber();
 
-  /// Takes all that has come, and waits at most so long for the first of it; not at all where that
-  /// is negative. Errors: out_of_memory; io
+  /// Takes what has come, at most high_water_mark batches, and waits at most so long for the first
+  /// of it; not at all where that is negative. Errors: out_of_memory; io
   [[nodiscard]] Status poll(int32_t timeout_ms) noexcept;
+  /// A publisher is there, as of the last poll: whether it has batches or not. ZeroMQ goes on
+  /// trying where none is.
+  [[nodiscard]] bool is_connected() const noexcept;
   /// No request is under way, so that the index is what the last batch says.
   [[nodiscard]] bool is_current() const noexcept;
   /// The number of the batch that is expected next; 0 before the first one.

@@ -13,7 +13,8 @@
 /// beyond `max_names`, and, with all others, when the server was lost. What the server has evicted
 /// is told when a load finds out; of pages that others have stored nothing is told before a load.
 ///
-/// Nothing is asked of the server by the thread that calls. A server that is away, slow, full or
+/// Nothing is asked of the server by the thread that calls, which waits for it nowhere, but for
+/// `find` as `RedisOptions::ask_wait_ms` says. A server that is away, slow, full or
 /// not to be understood makes misses, and `Tier::last_fault` says why; it is tried again after 50
 /// ms, then twice as long each time, up to 5 s. Passwords are in no message.
 #pragma once
@@ -68,13 +69,16 @@ struct RedisOptions {
   int64_t command_timeout_ms = 2000;
   uint32_t depth = 16;  ///< commands of a thread that are under way at once, 1 .. 1024
   UnknownPages unknown = UnknownPages::hoped;
-  int64_t absent_ms = 1000;     ///< how long a page that was not there counts as absent
+  int64_t absent_ms = 1000;  ///< how long a page that was not there counts as absent
+  /// With UnknownPages::asked: how long `find`, not `find_each`, waits for the server's answers, at
+  /// most, so that it knows itself; for callers that may be held up. 0: not at all
+  int64_t ask_wait_ms = 0;
   int64_t max_names = 1 << 20;  ///< of which the tier knows something; older ones are forgotten
 };
 
 /// Does no I/O but for the files: a server that is away is one that comes later. Errors:
 /// invalid_argument for options out of range; io for files that cannot be read or used;
-/// unsupported in a build without hiredis or OpenSSL
+/// unsupported in a build without hiredis or OpenSSL, and for TLS where OpenSSL 3 cannot be loaded
 [[nodiscard]] FOLIO_EXPORT Result<std::unique_ptr<Tier>> make_redis_tier(
     const RedisOptions& redis, const TierOptions& options) noexcept;
 

@@ -126,13 +126,18 @@ bool EventIndex::State::add_copy(const Key& key, uint32_t bit) {
   }
   if ((at->second.media & bit) == 0) {
     at->second.media |= bit;
+    ++figures.stored_copies;
     return true;
   }
   if (!options.counts_copies) return true;
   const auto more = copies.find({key, bit});
-  if (more != copies.end()) return ++more->second, true;
-  if (std::ssize(copies) >= options.max_names) return false;
-  copies.emplace(std::pair(key, bit), 1);
+  if (more == copies.end() && std::ssize(copies) >= options.max_names) return false;
+  if (more != copies.end()) {
+    ++more->second;
+  } else {
+    copies.emplace(std::pair(key, bit), 1);
+  }
+  ++figures.stored_copies;
   return true;
 }
 
@@ -144,6 +149,7 @@ void EventIndex::State::remove(const WireEvent& event) {
 void EventIndex::State::remove_copy(const Key& key, uint32_t bit) {
   const auto at = names.find(key);
   if (at == names.end() || (at->second.media & bit) == 0) return;
+  ++figures.removed_copies;
   if (const auto more = copies.find({key, bit}); more != copies.end()) {
     if (--more->second == 0) copies.erase(more);
     return;
@@ -153,6 +159,7 @@ void EventIndex::State::remove_copy(const Key& key, uint32_t bit) {
 }
 
 void EventIndex::State::clear() noexcept {
+  figures.removed_copies = figures.stored_copies;
   names.clear();
   copies.clear();
   groups.clear();

@@ -75,8 +75,8 @@ Status check_groups(const char* call, std::span<const GroupOptions> groups) {
 
 bool binds(const EventPublisherOptions& o) {
   if (o.attach != SocketAttach::automatic) return o.attach == SocketAttach::bind;
-  return o.endpoint.find('*') != std::string_view::npos ||
-         o.endpoint.find("::") != std::string_view::npos || o.endpoint.starts_with("ipc://");
+  const auto has = [&](std::string_view some) { return o.endpoint.find(some) != o.endpoint.npos; };
+  return has("*") || has("::") || has("//0.0.0.0:") || o.endpoint.starts_with("ipc://");
 }
 
 }  // namespace
@@ -144,6 +144,7 @@ Status EventPublisher::State::open(const EventPublisherOptions& options,
 
 Result<EventPublisher> EventPublisher::create(const EventPublisherOptions& options) noexcept {
   if (Status s = check(options); !s.is_ok()) return s;
+  if (Status s = tier::load_zmq(creating); !s.is_ok()) return s;
   try {
     auto state = std::make_unique<State>(options);
     state->wake.file = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

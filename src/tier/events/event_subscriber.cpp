@@ -43,12 +43,37 @@ Status EventSubscriber::State::open() {
   socket->set(ZMQ_MAXMSGSIZE, options.max_message_bytes);
   socket->set(ZMQ_SUBSCRIBE, options.topic);
   live = std::move(*socket);
+  if (Status s = open_monitor(); !s.is_ok()) return s;
   if (Status s = live.attach(tier::ZmqSocket::Way::connect, std::string(options.endpoint), creating,
                              "endpoint");
       !s.is_ok())
     return s;
   be_idle_from_now();
   return replay_endpoint.empty() ? Status() : open_replay();
+}
+
+/// Before the live socket connects, so that no event is missed.
+Status EventSubscriber::State::open_monitor() {
+  constexpr auto address = "inproc://monitor";  // the context is this subscriber's alone
+  Result<tier::ZmqSocket> socket = tier::ZmqSocket::open(context, ZMQ_PAIR);
+  if (!socket) return socket.error();
+  monitor = std::move(*socket);
+  constexpr int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED;
+  if (zmq().socket_monitor(live.get(), address, events) != 0)
+    return fail(Errc::io, "{}: cannot watch connections: {}", creating, zmq().strerror(errno));
+  return monitor.attach(tier::ZmqSocket::Way::connect, address, creating, "monitor");
+}
+
+/// [event as 2 bytes and its value, endpoint]
+void EventSubscriber::State::take_connections() {
+  for (;;) {
+    const auto frames = monitor.receive();
+    if (!frames) return;
+    uint16_t event = 0;
+    if (frames->front().size() < sizeof event) continue;
+    frames->front().copy(reinterpret_cast<char*>(&event), sizeof event);
+    is_connected = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+  }
 }
 
 /// Anew after a request that was given up: what comes of it goes with the socket.
@@ -76,16 +101,17 @@ Status EventSubscriber::State::ask(Request what) {
 
 Status EventSubscriber::State::wait(int32_t timeout_ms) {
   zmq_pollitem_t items[] = {{live.get(), -1, ZMQ_POLLIN, 0}, {replay.get(), -1, ZMQ_POLLIN, 0}};
-  if (zmq_poll(items, replay.get() == nullptr ? 1 : 2, std::max(timeout_ms, 0)) >= 0 ||
+  if (zmq().poll(items, replay.get() == nullptr ? 1 : 2, std::max(timeout_ms, 0)) >= 0 ||
       errno == EINTR)
     return {};
-  return fail(Errc::io, "EventSubscriber::poll: cannot wait: {}", zmq_strerror(errno));
+  return fail(Errc::io, "EventSubscriber::poll: cannot wait: {}", zmq().strerror(errno));
 }
 
 // ---- Calls
 
 Result<EventSubscriber> EventSubscriber::create(const EventSubscriberOptions& options) noexcept {
   if (Status s = check(options); !s.is_ok()) return s;
+  if (Status s = tier::load_zmq(creating); !s.is_ok()) return s;
   Result<EventIndex> index = EventIndex::create(options.index);
   if (!index) return index.error();
   try {
@@ -107,6 +133,7 @@ Status EventSubscriber::poll(int32_t timeout_ms) noexcept {
   State& s = *state_;
   try {
     if (Status status = s.wait(timeout_ms); !status.is_ok()) return status;
+    s.take_connections();
     if (Status status = s.take_live(); !status.is_ok()) return status;
     if (Status status = s.take_answers(); !status.is_ok()) return status;
     if (Status status = s.give_up_late_request(); !status.is_ok()) return status;
@@ -118,6 +145,10 @@ Status EventSubscriber::poll(int32_t timeout_ms) noexcept {
   } catch (const std::bad_alloc&) {
     return fail(Errc::out_of_memory, "EventSubscriber::poll: no memory");
   }
+}
+
+bool EventSubscriber::is_connected() const noexcept {
+  return state_ != nullptr && state_->is_connected;
 }
 
 bool EventSubscriber::is_current() const noexcept {

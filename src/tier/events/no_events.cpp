@@ -70,6 +70,7 @@ Result<EventSubscriber> EventSubscriber::create(const EventSubscriberOptions&) n
 }
 EventSubscriber::~EventSubscriber() { delete state_; }
 Status EventSubscriber::poll(int32_t) noexcept { return refusal("EventSubscriber::poll"); }
+bool EventSubscriber::is_connected() const noexcept { return false; }
 bool EventSubscriber::is_current() const noexcept { return true; }
 uint64_t EventSubscriber::next_batch() const noexcept { return 0; }
 const EventIndex& EventSubscriber::index() const noexcept { return state_->index; }

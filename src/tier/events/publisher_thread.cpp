@@ -68,7 +68,7 @@ void PublisherThread::run(int wake, const std::atomic<bool>& closing) noexcept {
   for (bool last = false; !last;) {
     zmq_pollitem_t items[] = {{nullptr, wake, ZMQ_POLLIN, 0},
                               {sockets_.replay.get(), -1, ZMQ_POLLIN, 0}};
-    zmq_poll(items, sockets_.replay.get() == nullptr ? 1 : 2, options_.interval_ms);
+    zmq().poll(items, sockets_.replay.get() == nullptr ? 1 : 2, options_.interval_ms);
     uint64_t count = 0;
     if ((items[0].revents & ZMQ_POLLIN) != 0) static_cast<void>(!read(wake, &count, sizeof count));
     last = closing.load();

@@ -24,12 +24,13 @@ void EventSubscriber::State::apply(uint64_t number, const std::string& payload) 
 
 /// What stands between has gone for good.
 void EventSubscriber::State::skip_to(uint64_t number) {
-  if (has_begun && number > next) figures.lost_batches += static_cast<int64_t>(number - next);
+  int64_t& missed = has_begun ? figures.lost_batches : figures.earlier_batches;
+  if (number > next) missed += static_cast<int64_t>(number - next);
   next = number;
 }
 
 Status EventSubscriber::State::take_live() {
-  for (;;) {
+  for (int32_t taken = 0; taken < options.high_water_mark; ++taken) {
     const auto frames = live.receive();
     if (!frames) return {};
     const std::optional<uint64_t> number =
@@ -48,6 +49,7 @@ Status EventSubscriber::State::take_live() {
     if (request == Request::none)
       if (Status s = take_held(); !s.is_ok()) return s;
   }
+  return {};
 }
 
 /// The publisher is another one, which knows nothing of what was.
@@ -57,6 +59,7 @@ Status EventSubscriber::State::begin_anew() {
   held.clear();
   last_live.reset();
   has_begun = false;
+  figures.earlier_batches = 0;
   next = 0;
   request = Request::none;
   return replay.get() == nullptr ? Status() : open_replay();
@@ -110,6 +113,7 @@ Status EventSubscriber::State::take_answer(std::vector<std::string> frames) {
   } else if (request == Request::first_snapshot || request == Request::snapshot) {
     if (!has_snapshot) index.clear();
     has_snapshot = true;
+    figures.earlier_batches = 0;
     apply(*number, frames.back());
   } else if (request == Request::missing && *number < next) {
     if (Status s = begin_anew(); !s.is_ok()) return s;

@@ -39,6 +39,8 @@ struct EventSubscriber::State {
   EventIndex index;
   tier::ZmqContext context;
   tier::ZmqSocket live, replay;
+  tier::ZmqSocket monitor;  ///< tells of the live one's connections
+  bool is_connected = false;
   EventSubscriberFigures figures;
 
   bool has_begun = false;  ///< `next` is known
@@ -50,9 +52,11 @@ struct EventSubscriber::State {
   std::deque<Held> held;
 
   [[nodiscard]] Status open();
+  [[nodiscard]] Status open_monitor();
   [[nodiscard]] Status open_replay();
   [[nodiscard]] Status ask(Request what);
   [[nodiscard]] Status wait(int32_t timeout_ms);
+  void take_connections();
   [[nodiscard]] Status take_live();
   [[nodiscard]] Status take_answers();
   [[nodiscard]] Status take_answer(std::vector<std::string> frames);

@@ -11,39 +11,39 @@ namespace {
 
 class Message {
  public:
-  Message() { zmq_msg_init(&message_); }
+  Message() { zmq().msg_init(&message_); }
   explicit Message(std::string_view bytes) {
-    if (zmq_msg_init_size(&message_, bytes.size()) != 0) throw std::bad_alloc();
-    bytes.copy(static_cast<char*>(zmq_msg_data(&message_)), bytes.size());
+    if (zmq().msg_init_size(&message_, bytes.size()) != 0) throw std::bad_alloc();
+    bytes.copy(static_cast<char*>(zmq().msg_data(&message_)), bytes.size());
   }
   explicit Message(const SharedBytes& bytes) {
     auto hint = std::make_unique<SharedBytes>(bytes);
     // ZeroMQ only reads it.
     auto* const data = const_cast<uint8_t*>(bytes->data());
     const auto release = [](void*, void* owner) { delete static_cast<SharedBytes*>(owner); };
-    if (zmq_msg_init_data(&message_, data, bytes->size(), release, hint.get()) != 0)
+    if (zmq().msg_init_data(&message_, data, bytes->size(), release, hint.get()) != 0)
       throw std::bad_alloc();
     static_cast<void>(hint.release());
   }
   Message(const Message&) = delete;
   Message& operator=(const Message&) = delete;
-  ~Message() { zmq_msg_close(&message_); }
+  ~Message() { zmq().msg_close(&message_); }
 
   bool send(void* socket, int flags) {
     int sent = -1;
-    do sent = zmq_msg_send(&message_, socket, flags | ZMQ_DONTWAIT);
+    do sent = zmq().msg_send(&message_, socket, flags | ZMQ_DONTWAIT);
     while (sent < 0 && errno == EINTR);
     return sent >= 0;
   }
   bool receive(void* socket) {
     int got = -1;
-    do got = zmq_msg_recv(&message_, socket, ZMQ_DONTWAIT);
+    do got = zmq().msg_recv(&message_, socket, ZMQ_DONTWAIT);
     while (got < 0 && errno == EINTR);
     return got >= 0;
   }
-  [[nodiscard]] bool has_more() { return zmq_msg_more(&message_) != 0; }
+  [[nodiscard]] bool has_more() { return zmq().msg_more(&message_) != 0; }
   [[nodiscard]] std::string_view bytes() {
-    return {static_cast<const char*>(zmq_msg_data(&message_)), zmq_msg_size(&message_)};
+    return {static_cast<const char*>(zmq().msg_data(&message_)), zmq().msg_size(&message_)};
   }
 
  private:
@@ -54,9 +54,9 @@ class Message {
 
 Result<ZmqSocket> ZmqSocket::open(const ZmqContext& context, int type) {
   ZmqSocket socket;
-  if (context.get() != nullptr) socket.socket_ = zmq_socket(context.get(), type);
+  if (context.get() != nullptr) socket.socket_ = zmq().socket(context.get(), type);
   if (socket.socket_ == nullptr)
-    return fail(Errc::io, "ZeroMQ: no socket to be had: {}", zmq_strerror(errno));
+    return fail(Errc::io, "ZeroMQ: no socket to be had: {}", zmq().strerror(errno));
   socket.set(ZMQ_LINGER, 0);
   return socket;
 }
@@ -65,20 +65,21 @@ Status ZmqSocket::attach(Way way, const std::string& endpoint, const char* call,
                          const char* argument) {
   const bool binds = way == Way::bind;
   if (endpoint.find('[') != std::string::npos) set(ZMQ_IPV6, 1);
-  if ((binds ? zmq_bind(socket_, endpoint.c_str()) : zmq_connect(socket_, endpoint.c_str())) == 0)
+  if ((binds ? zmq().bind(socket_, endpoint.c_str()) : zmq().connect(socket_, endpoint.c_str())) ==
+      0)
     return {};
   Errc code = Errc::io;
   if (errno == EADDRINUSE) code = Errc::busy;
   if (errno == EINVAL || errno == EPROTONOSUPPORT || errno == ENAMETOOLONG || errno == ENODEV)
     code = Errc::invalid_argument;
   return fail(code, "{}: {} is {}, expected one that can be {}: {}", call, argument,
-              endpoint.c_str(), binds ? "bound" : "connected", zmq_strerror(errno));
+              endpoint.c_str(), binds ? "bound" : "connected", zmq().strerror(errno));
 }
 
 std::string ZmqSocket::last_endpoint() const {
   char text[1100] = {};
   size_t size = sizeof text;
-  if (zmq_getsockopt(socket_, ZMQ_LAST_ENDPOINT, text, &size) != 0) return {};
+  if (zmq().getsockopt(socket_, ZMQ_LAST_ENDPOINT, text, &size) != 0) return {};
   return text;
 }
 

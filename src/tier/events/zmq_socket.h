@@ -3,8 +3,6 @@
 /// frames.
 #pragma once
 
-#include <zmq.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,19 +13,21 @@
 #include <vector>
 
 #include "folio/core/status.h"
+#include "tier/events/zmq_library.h"
 
 namespace folio::inline v1::tier {
 
 /// Bytes that messages share.
 using SharedBytes = std::shared_ptr<const std::vector<uint8_t>>;
 
+/// Where ZeroMQ is loaded, as it must be for all that is here.
 class ZmqContext {
  public:
-  ZmqContext() : context_(zmq_ctx_new()) {}
+  ZmqContext() : context_(zmq().ctx_new()) {}
   ZmqContext(const ZmqContext&) = delete;
   ZmqContext& operator=(const ZmqContext&) = delete;
   ~ZmqContext() {
-    if (context_ != nullptr) zmq_ctx_term(context_);
+    if (context_ != nullptr) zmq().ctx_term(context_);
   }
   [[nodiscard]] void* get() const { return context_; }
 
@@ -45,20 +45,20 @@ class ZmqSocket {
     return *this;
   }
   ~ZmqSocket() {
-    if (socket_ != nullptr) zmq_close(socket_);
+    if (socket_ != nullptr) zmq().close(socket_);
   }
 
   /// Errors: io
   [[nodiscard]] static Result<ZmqSocket> open(const ZmqContext& context, int type);
   [[nodiscard]] void* get() const { return socket_; }
   void set(int option, int value) {
-    static_cast<void>(zmq_setsockopt(socket_, option, &value, sizeof value));
+    static_cast<void>(zmq().setsockopt(socket_, option, &value, sizeof value));
   }
   void set(int option, int64_t value) {
-    static_cast<void>(zmq_setsockopt(socket_, option, &value, sizeof value));
+    static_cast<void>(zmq().setsockopt(socket_, option, &value, sizeof value));
   }
   void set(int option, std::string_view value) {
-    static_cast<void>(zmq_setsockopt(socket_, option, value.data(), value.size()));
+    static_cast<void>(zmq().setsockopt(socket_, option, value.data(), value.size()));
   }
   enum class Way : uint8_t { bind, connect };
   /// `call` and `argument` name it in errors: invalid_argument, busy, io

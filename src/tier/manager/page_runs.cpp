@@ -4,9 +4,95 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <initializer_list>
+
+#include "cache/check_view.h"
+#include "folio/cache/page_walk.h"
 
 namespace folio::inline v1::tier {
 namespace {
+
+/// From the first byte that a page has of something to behind its last one.
+struct Part {
+  std::byte* begin;
+  std::byte* end;
+
+  [[nodiscard]] bool meets(const Part& other) const {
+    return std::less<>()(begin, other.end) && std::less<>()(other.begin, end);
+  }
+};
+
+struct Axis {
+  int64_t count, stride_bytes;
+};
+
+Part part_of(std::byte* first, int64_t bytes, std::initializer_list<Axis> axes) {
+  Part part{first, first + bytes};
+  for (const Axis& axis : axes)
+    (axis.stride_bytes < 0 ? part.begin : part.end) += (axis.count - 1) * axis.stride_bytes;
+  return part;
+}
+
+/// A page's part is one with those that it lies among, at the place of the first of them.
+void add_part(std::vector<Part>& parts, Part part) {
+  const auto meets = [&](const Part& other) { return part.meets(other); };
+  const auto first = std::ranges::find_if(parts, meets);
+  if (first == parts.end()) return parts.push_back(part);
+  for (auto other = first; other != parts.end(); ++other)
+    if (part.meets(*other))
+      part = {std::min(part.begin, other->begin, std::less<>()),
+              std::max(part.end, other->end, std::less<>())};
+  *first = part;
+  parts.erase(std::remove_if(first + 1, parts.end(), meets), parts.end());
+}
+
+/// K, V, the scales of K, those of V, as far as they lie apart.
+std::vector<Part> parts_of(const KVPlanes& layer, int64_t page) {
+  std::vector<Part> parts;
+  const PagedKVView* const views[] = {&layer.key, &layer.value};
+  for (const PagedKVView* view : views)
+    if (view->data != nullptr)
+      add_part(parts,
+               part_of(detail::row_of(*view, page, 0, 0), row_bytes(view->dtype, view->head_size),
+                       {{slots_per_page(*view), view->slot_stride_bytes},
+                        {view->num_heads, view->head_stride_bytes}}));
+  for (const PagedKVView* view : views) {
+    const ScaleView& scales = view->scales;
+    if (view->data == nullptr || scales.data == nullptr || scales.page_stride_bytes == 0) continue;
+    add_part(parts, part_of(static_cast<std::byte*>(scales.data) +
+                                detail::scale_offset_bytes(scales, page, 0, 0, 0),
+                            bit_width(scales.dtype) / 8,
+                            {{slots_per_page(*view), scales.slot_stride_bytes},
+                             {view->num_heads, scales.head_stride_bytes},
+                             {scales.granule_stride_bytes == 0
+                                  ? 1
+                                  : granules_of(view->head_size, scales.granularity),
+                              scales.granule_stride_bytes}}));
+  }
+  return parts;
+}
+
+/// Runs of a page, part after part: allocations have no order that another process would share.
+Result<std::vector<Extent>> runs_of(const KVPlanes& layer, uint32_t page) {
+  const Result<std::vector<Extent>> all = page_extents({&layer, 1}, page);
+  if (!all) return all.error();
+  std::vector<Extent> runs;
+  for (const Part& part : parts_of(layer, page)) {
+    for (const Extent& extent : *all) {
+      const Part inside{std::max(part.begin, extent.data, std::less<>()),
+                        std::min(part.end, extent.data + extent.bytes, std::less<>())};
+      if (!std::less<>()(inside.begin, inside.end)) continue;
+      const int64_t bytes = inside.end - inside.begin;
+      if (!runs.empty() && runs.back().data + runs.back().bytes == inside.begin) {
+        runs.back().bytes += bytes;
+      } else {
+        runs.push_back({inside.begin, bytes});
+      }
+    }
+  }
+  return runs;
+}
 
 Status no_stride(const char* call, size_t layer) {
   return fail(Errc::invalid_argument,
@@ -18,14 +104,13 @@ Status no_stride(const char* call, size_t layer) {
 }  // namespace
 
 Status PageRuns::add_layer(const char* call, const KVPlanes& layer, uint32_t num_pages) {
-  const auto extents_of = [&](uint32_t page) { return page_extents({&layer, 1}, page); };
-  const Result<std::vector<Extent>> last = extents_of(num_pages - 1);
+  const Result<std::vector<Extent>> last = runs_of(layer, num_pages - 1);
   if (!last)
     return fail(Errc::invalid_argument,
                 "{}: planes[{}] have no page {}, expected the pool's {}: {}", call, ends_.size(),
                 num_pages - 1, num_pages, last.error().message());
-  const std::vector<Extent> first = extents_of(0).value();
-  const std::vector<Extent> second = extents_of(std::min(1U, num_pages - 1)).value();
+  const std::vector<Extent> first = runs_of(layer, 0).value();
+  const std::vector<Extent> second = runs_of(layer, std::min(1U, num_pages - 1)).value();
   if (first.size() != second.size() || first.size() != last->size())
     return no_stride(call, ends_.size());
   for (size_t i = 0; i < first.size(); ++i) {

@@ -12,8 +12,8 @@
 namespace folio::inline v1::tier {
 
 /// In this order tiers keep the bytes of pages, so it never changes. What `page_extents` says of
-/// each layer for itself, without asking it for each page: a run lies in page p at its place in
-/// page 0 and p strides.
+/// each layer for itself, K before V before scales where they lie apart, without asking it for each
+/// page: a run lies in page p at its place in page 0 and p strides.
 class PageRuns {
  public:
   /// Errors, of `call`: invalid_argument where a plane has fewer than `num_pages` pages, or pages

@@ -76,6 +76,22 @@ void RedisMedium::note_losses() noexcept {
 }
 
 int32_t RedisMedium::find(std::span<const PageName> names) noexcept {
+  const int32_t found = find_now(names);
+  const auto unknown = names.subspan(static_cast<size_t>(found));
+  if (settings_.ask_wait.count() == 0 || unknown.empty()) return found;
+  {
+    std::unique_lock lock(mutex_);
+    tidied_.wait_for(lock, settings_.ask_wait, [&] {
+      const Clock::time_point now = Clock::now();
+      return closing_ || std::none_of(unknown.begin(), unknown.end(), [&](const PageName& name) {
+               return known_.of(name, now) == Known::asked;
+             });
+    });
+  }
+  return found + find_now(unknown);
+}
+
+int32_t RedisMedium::find_now(std::span<const PageName> names) noexcept {
   if (router_.is_away()) return 0;
   try {
     const std::lock_guard lock(mutex_);
@@ -197,7 +213,7 @@ void RedisMedium::wait_for_unlinks(std::unique_lock<std::mutex>& lock, std::span
       anew.push_back(job->name);
   if (anew.empty()) return;
   const auto is_anew = [&](const PageName& name) { return std::ranges::count(anew, name) != 0; };
-  unlinked_.wait(lock, [&] { return std::ranges::none_of(unlinking_, is_anew); });
+  tidied_.wait(lock, [&] { return std::ranges::none_of(unlinking_, is_anew); });
   std::erase_if(leaving_, is_anew);
 }
 

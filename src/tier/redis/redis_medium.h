@@ -26,7 +26,7 @@ class RedisMedium final : public Medium {
   /// Unlinks what is to go, if the server answers.
   ~RedisMedium() override;
 
-  bool has(const PageName& name) noexcept override { return find({&name, 1}) == 1; }
+  bool has(const PageName& name) noexcept override { return find_now({&name, 1}) == 1; }
   int32_t find(std::span<const PageName> names) noexcept override;
   void run(std::span<Job* const> jobs) noexcept override;
   void drop(const PageName& name) noexcept override;
@@ -39,6 +39,8 @@ class RedisMedium final : public Medium {
   [[nodiscard]] std::string key_of(const PageName& name) const;
 
  private:
+  /// As `find`, without waiting.
+  int32_t find_now(std::span<const PageName> names) noexcept;
   class OrderedLoads;
   void run_commands(std::span<Job* const> jobs);
   void load_in_order(std::span<Job* const> jobs);
@@ -70,7 +72,7 @@ class RedisMedium final : public Medium {
   uint64_t losses_ = 0;
   int64_t dropped_ = 0;
   Status last_fault_;
-  std::condition_variable wake_, unlinked_;
+  std::condition_variable wake_, tidied_;
   std::deque<PageName> leaving_, asked_;
   std::vector<PageName> unlinking_;  ///< of which the server has been told, and has not answered
   bool closing_ = false;

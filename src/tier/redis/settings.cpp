@@ -32,6 +32,8 @@ Status check_numbers(const RedisOptions& o) {
     return out_of_range("command_timeout_ms", o.command_timeout_ms, 1, most_ms);
   if (!is_within(o.absent_ms, 0, most_ms))
     return out_of_range("absent_ms", o.absent_ms, 0, most_ms);
+  if (!is_within(o.ask_wait_ms, 0, most_ms))
+    return out_of_range("ask_wait_ms", o.ask_wait_ms, 0, most_ms);
   if (!is_within(o.depth, 1, 1024)) return out_of_range("depth", o.depth, 1, 1024);
   constexpr int64_t most_names = int64_t{1} << 32;
   if (!is_within(o.max_names, 1, most_names))
@@ -206,6 +208,7 @@ Result<Settings> settings_of(const RedisOptions& o) {
                   .connect_timeout = std::chrono::milliseconds(o.connect_timeout_ms),
                   .command_timeout = std::chrono::milliseconds(o.command_timeout_ms),
                   .absent = std::chrono::milliseconds(o.absent_ms),
+                  .ask_wait = std::chrono::milliseconds(o.ask_wait_ms),
                   .depth = o.depth,
                   .unknown = o.unknown,
                   .max_names = o.max_names};

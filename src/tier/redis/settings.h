@@ -31,7 +31,7 @@ struct Settings {
   std::string authorities_file = {}, certificate_file = {}, key_file = {}, server_name = {};
   std::string name_space = {};
   int64_t ttl_s = 0;
-  std::chrono::milliseconds connect_timeout{}, command_timeout{}, absent{};
+  std::chrono::milliseconds connect_timeout{}, command_timeout{}, absent{}, ask_wait{};
   uint32_t depth = 1;
   UnknownPages unknown = UnknownPages::hoped;
   int64_t max_names = 0;

@@ -33,7 +33,7 @@ void RedisMedium::tidy() noexcept {
       if (!lock.owns_lock()) lock.lock();
     }
     unlinking_.clear();
-    unlinked_.notify_all();
+    tidied_.notify_all();
     if (went) continue;
     if (closing_) return;
     wake_.wait_for(lock, rest, [&] { return closing_; });

@@ -3,10 +3,6 @@
 ///
 /// OpenSSL writes to sockets by calls that end the process with a signal where the peer has closed;
 /// so it is given a BIO of ours.
-#include <openssl/bio.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -16,37 +12,37 @@
 #include <cstring>
 #include <string>
 
+#include "tier/redis/openssl_library.h"
 #include "tier/redis/stream.h"
 
 namespace folio::inline v1::tier::redis {
 namespace {
 
-template <auto Free>
 struct Freer {
-  template <class T>
-  void operator()(T* object) const noexcept {
-    Free(object);
-  }
+  void operator()(SSL_CTX* context) const noexcept { openssl().ssl_ctx_free(context); }
+  void operator()(SSL* ssl) const noexcept { openssl().ssl_free(ssl); }
 };
-using SslContext = std::unique_ptr<SSL_CTX, Freer<SSL_CTX_free>>;
-using Ssl = std::unique_ptr<SSL, Freer<SSL_free>>;
+using SslContext = std::unique_ptr<SSL_CTX, Freer>;
+using Ssl = std::unique_ptr<SSL, Freer>;
 
 /// The first reason that OpenSSL has noted on this thread.
 std::string reason() {
-  const unsigned long code = ERR_peek_error();
-  const char* const text = code == 0 ? nullptr : ERR_reason_error_string(code);
-  ERR_clear_error();
+  const unsigned long code = openssl().err_peek_error();
+  const char* const text = code == 0 ? nullptr : openssl().err_reason_error_string(code);
+  openssl().err_clear_error();
   return text == nullptr ? "no reason given" : text;
 }
 
 // ---- A BIO over a socket, whose number is its data
 
-int socket_of(BIO* bio) { return static_cast<int>(reinterpret_cast<intptr_t>(BIO_get_data(bio))); }
+int socket_of(BIO* bio) {
+  return static_cast<int>(reinterpret_cast<intptr_t>(openssl().bio_get_data(bio)));
+}
 
 int ended(BIO* bio, ssize_t bytes, int retry) {
-  BIO_clear_retry_flags(bio);
+  openssl().bio_clear_flags(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
   if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-    BIO_set_flags(bio, retry | BIO_FLAGS_SHOULD_RETRY);
+    openssl().bio_set_flags(bio, retry | BIO_FLAGS_SHOULD_RETRY);
   return static_cast<int>(bytes);
 }
 
@@ -63,19 +59,20 @@ long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH 
 
 BIO* make_bio(int fd) {
   struct Method {
-    BIO_METHOD* method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "folio socket");
+    BIO_METHOD* method = openssl().bio_meth_new(
+        openssl().bio_get_new_index() | BIO_TYPE_SOURCE_SINK, "folio socket");
     Method() {
-      BIO_meth_set_write(method, send_bytes);
-      BIO_meth_set_read(method, receive_bytes);
-      BIO_meth_set_ctrl(method, control);
+      openssl().bio_meth_set_write(method, send_bytes);
+      openssl().bio_meth_set_read(method, receive_bytes);
+      openssl().bio_meth_set_ctrl(method, control);
     }
-    ~Method() { BIO_meth_free(method); }
+    ~Method() { openssl().bio_meth_free(method); }
   };
   static const Method method;
-  BIO* const bio = BIO_new(method.method);
+  BIO* const bio = openssl().bio_new(method.method);
   if (bio == nullptr) return nullptr;
-  BIO_set_data(bio, reinterpret_cast<void*>(static_cast<intptr_t>(fd)));
-  BIO_set_init(bio, 1);
+  openssl().bio_set_data(bio, reinterpret_cast<void*>(static_cast<intptr_t>(fd)));
+  openssl().bio_set_init(bio, 1);
   return bio;
 }
 
@@ -89,8 +86,8 @@ class TlsStream final : public Stream {
 
   Status shake_hands(Clock::time_point deadline) {
     for (;;) {
-      ERR_clear_error();
-      const int done = SSL_connect(ssl_.get());
+      openssl().err_clear_error();
+      const int done = openssl().ssl_connect(ssl_.get());
       if (done == 1) return {};
       const Result<size_t> ended = after(done, reads_);
       if (!ended) return refused(ended.error());
@@ -102,10 +99,10 @@ class TlsStream final : public Stream {
     size_t all = 0;
     for (const iovec& run : to) {
       for (size_t at = 0; at < run.iov_len;) {
-        ERR_clear_error();
+        openssl().err_clear_error();
         size_t got = 0;
-        const int done =
-            SSL_read_ex(ssl_.get(), static_cast<char*>(run.iov_base) + at, run.iov_len - at, &got);
+        const int done = openssl().ssl_read_ex(ssl_.get(), static_cast<char*>(run.iov_base) + at,
+                                               run.iov_len - at, &got);
         if (done == 1) {
           at += got;
           all += got;
@@ -133,9 +130,9 @@ class TlsStream final : public Stream {
       }
       bytes = gathered_.data();
     }
-    ERR_clear_error();
+    openssl().err_clear_error();
     size_t written = 0;
-    const int done = SSL_write_ex(ssl_.get(), bytes, count, &written);
+    const int done = openssl().ssl_write_ex(ssl_.get(), bytes, count, &written);
     if (done == 1) return written;
     return after(done, writes_);
   }
@@ -148,21 +145,21 @@ class TlsStream final : public Stream {
  private:
   /// 0 where the call is to be made again when `events` have come.
   Result<size_t> after(int done, short& events) {
-    switch (SSL_get_error(ssl_.get(), done)) {
+    switch (openssl().ssl_get_error(ssl_.get(), done)) {
       case SSL_ERROR_WANT_READ: events = POLLIN; return size_t{0};
       case SSL_ERROR_WANT_WRITE: events = POLLOUT; return size_t{0};
       case SSL_ERROR_ZERO_RETURN: return fail(Errc::io, "the server has closed the connection");
       case SSL_ERROR_SYSCALL:
-        if (ERR_peek_error() == 0) return fail(Errc::io, "the connection broke");
+        if (openssl().err_peek_error() == 0) return fail(Errc::io, "the connection broke");
         [[fallthrough]];
       default: return fail(Errc::io, "TLS: {}", reason());
     }
   }
   [[nodiscard]] Status refused(const Status& why) const {
-    const long verified = SSL_get_verify_result(ssl_.get());
+    const long verified = openssl().ssl_get_verify_result(ssl_.get());
     if (verified == X509_V_OK) return why;
     return fail(Errc::io, "TLS: the server's certificate: {}",
-                X509_verify_cert_error_string(verified));
+                openssl().x509_verify_cert_error_string(verified));
   }
 
   Socket socket_;
@@ -171,6 +168,12 @@ class TlsStream final : public Stream {
   std::array<char, record_bytes> gathered_{};
 };
 
+/// A server of several names learns which is meant.
+long set_name_to_ask_for(SSL& ssl, const std::string& name) {
+  return openssl().ssl_ctrl(&ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+                            const_cast<char*>(name.c_str()));
+}
+
 class Tls final : public Encryption {
  public:
   Tls(SslContext context, ServerCheck check, std::string name)
@@ -178,10 +181,10 @@ class Tls final : public Encryption {
 
   Result<std::unique_ptr<Stream>> shake_hands(Socket socket, const std::string& host,
                                               Clock::time_point deadline) const override {
-    Ssl ssl(SSL_new(context_.get()));
+    Ssl ssl(openssl().ssl_new(context_.get()));
     BIO* const bio = ssl == nullptr ? nullptr : make_bio(socket.fd());
     if (bio == nullptr) return fail(Errc::io, "TLS: {}", reason());
-    SSL_set_bio(ssl.get(), bio, bio);
+    openssl().ssl_set_bio(ssl.get(), bio, bio);
     if (Status s = expect_name(*ssl, name_.empty() ? host : name_); !s.is_ok()) return s;
     auto stream = std::make_unique<TlsStream>(std::move(socket), std::move(ssl));
     if (Status s = stream->shake_hands(deadline); !s.is_ok()) return s;
@@ -190,18 +193,19 @@ class Tls final : public Encryption {
 
  private:
   [[nodiscard]] Status expect_name(SSL& ssl, const std::string& name) const {
-    X509_VERIFY_PARAM* const checks = SSL_get0_param(&ssl);
-    const bool is_ip = !name.empty() && X509_VERIFY_PARAM_set1_ip_asc(checks, name.c_str()) == 1;
-    ERR_clear_error();
-    if (!is_ip && !name.empty() && SSL_set_tlsext_host_name(&ssl, name.c_str()) != 1)
+    X509_VERIFY_PARAM* const checks = openssl().ssl_get0_param(&ssl);
+    const bool is_ip =
+        !name.empty() && openssl().x509_verify_param_set1_ip_asc(checks, name.c_str()) == 1;
+    openssl().err_clear_error();
+    if (!is_ip && !name.empty() && set_name_to_ask_for(ssl, name) != 1)
       return fail(Errc::io, "TLS: {}", reason());
     if (check_ != ServerCheck::name) {
-      X509_VERIFY_PARAM_set1_ip(checks, nullptr, 0);
+      openssl().x509_verify_param_set1_ip(checks, nullptr, 0);
       return {};
     }
     if (name.empty())
       return fail(Errc::io, "TLS: the server's name is not known; server_name may say it");
-    if (!is_ip && SSL_set1_host(&ssl, name.c_str()) != 1)
+    if (!is_ip && openssl().ssl_set1_host(&ssl, name.c_str()) != 1)
       return fail(Errc::io, "TLS: {}", reason());
     return {};
   }
@@ -218,23 +222,25 @@ Status cannot_use(const char* option, const std::string& file) {
 }  // namespace
 
 Result<std::unique_ptr<Encryption>> make_encryption(const Settings& s) {
-  ERR_clear_error();
-  SslContext context(SSL_CTX_new(TLS_client_method()));
+  if (Status loaded = load_openssl(); !loaded.is_ok()) return loaded;
+  const OpenSslLibrary& o = openssl();
+  o.err_clear_error();
+  SslContext context(o.ssl_ctx_new(o.tls_client_method()));
   if (context == nullptr) return fail(Errc::io, "make_redis_tier: no TLS: {}", reason());
-  SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
-  SSL_CTX_set_mode(context.get(),
-                   SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  SSL_CTX_set_verify(context.get(),
-                     s.check == ServerCheck::none ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, nullptr);
+  o.ssl_ctx_ctrl(context.get(), SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, nullptr);
+  o.ssl_ctx_ctrl(context.get(), SSL_CTRL_MODE,
+                 SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, nullptr);
+  o.ssl_ctx_set_verify(context.get(),
+                       s.check == ServerCheck::none ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, nullptr);
   if (s.authorities_file.empty()) {
-    SSL_CTX_set_default_verify_paths(context.get());
-  } else if (SSL_CTX_load_verify_file(context.get(), s.authorities_file.c_str()) != 1) {
+    o.ssl_ctx_set_default_verify_paths(context.get());
+  } else if (o.ssl_ctx_load_verify_file(context.get(), s.authorities_file.c_str()) != 1) {
     return cannot_use("authorities_file", s.authorities_file);
   }
   if (!s.certificate_file.empty()) {
-    if (SSL_CTX_use_certificate_chain_file(context.get(), s.certificate_file.c_str()) != 1)
+    if (o.ssl_ctx_use_certificate_chain_file(context.get(), s.certificate_file.c_str()) != 1)
       return cannot_use("certificate_file", s.certificate_file);
-    if (SSL_CTX_use_PrivateKey_file(context.get(), s.key_file.c_str(), SSL_FILETYPE_PEM) != 1)
+    if (o.ssl_ctx_use_private_key_file(context.get(), s.key_file.c_str(), SSL_FILETYPE_PEM) != 1)
       return cannot_use("key_file", s.key_file);
   }
   return std::unique_ptr<Encryption>(

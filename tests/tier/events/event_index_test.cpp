@@ -320,7 +320,10 @@ TEST(EventIndex, knows_what_was_stored_less_what_was_removed) {
       writer.cleared();
       feed(index, writer.finish(1, 0)).or_throw();
       EXPECT_EQ(index.find(std::span(chain).subspan(1)), 0);
-      EXPECT_EQ(index.figures(), (EventIndexFigures{.batches = 3, .events = 7, .names = 0}));
+      EXPECT_EQ(
+          index.figures(),
+          (EventIndexFigures{
+              .batches = 3, .events = 7, .names = 0, .stored_copies = 4, .removed_copies = 4}));
     }
   }
 }
@@ -416,7 +419,8 @@ TEST(EventIndex, refuses_events_that_cannot_be_and_takes_the_others) {
                                                 .events = 1,
                                                 .refused_events = std::ssize(bad),
                                                 .ignored_events = 2,
-                                                .names = 1}));
+                                                .names = 1,
+                                                .stored_copies = 1}));
   EXPECT_EQ(contents_of(index), (Contents{{number(1), {"GPU"}}}));
 }
 

@@ -317,6 +317,9 @@ TEST(EventPublisher, refuses_endpoints_that_are_none_or_taken) {
       EventPublisher::create({.endpoint = publisher.endpoint(), .attach = SocketAttach::bind});
   EXPECT_EQ(second.error().code(), Errc::busy);
   EXPECT_THAT(std::string(second.error().message()), HasSubstr("in use"));
+  std::string anywhere(publisher.endpoint());
+  anywhere.replace(anywhere.find("127.0.0.1"), 9, "0.0.0.0");
+  EXPECT_EQ(EventPublisher::create({.endpoint = anywhere}).error().code(), Errc::busy) << "binds";
   EXPECT_EQ(EventPublisher::create(
                 {.endpoint = "tcp://127.0.0.1:*", .replay_endpoint = publisher.replay_endpoint()})
                 .error()

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "folio/tier/event_publisher.h"
 #include "folio/tier/event_subscriber.h"
@@ -268,6 +270,8 @@ TEST_F(EventStream, a_publisher_that_begins_again_is_one_restart_whoever_tells_f
     follow();
     return subscriber.next_batch() == last + 1;
   }));
+  EXPECT_GT(subscriber.figures().earlier_batches, 100);
+  EXPECT_EQ(subscriber.figures().lost_batches, 0);
   ASSERT_TRUE(comes_true([&] {
     subscriber.poll(1).or_throw();
     if (const auto wanted = publisher.take_request()) {
@@ -282,6 +286,42 @@ TEST_F(EventStream, a_publisher_that_begins_again_is_one_restart_whoever_tells_f
     return subscriber.next_batch() == 5;
   }));
   EXPECT_EQ(subscriber.figures().restarts, 1);
+  EXPECT_EQ(subscriber.figures().earlier_batches, 4);
+}
+
+TEST_F(EventStream, knows_whether_a_publisher_is_there) {
+  start({.replay_batches = 2, .over_tcp = true});
+  EventSubscriber subscriber = subscribe();
+  const auto is = [&](bool connected) {
+    return comes_true([&] {
+      subscriber.poll(1).or_throw();
+      return subscriber.is_connected() == connected;
+    });
+  };
+  EXPECT_FALSE(subscriber.is_connected());
+  EXPECT_TRUE(is(true)) << "without a batch";
+  run(60, &subscriber);
+  expect_same(subscriber);
+  EXPECT_EQ(subscriber.figures().earlier_batches, 0) << "a snapshot has them";
+  engine_.reset();
+  publisher_.reset();
+  EXPECT_TRUE(is(false));
+}
+
+TEST_F(EventStream, takes_no_more_at_once_than_may_wait) {
+  ManualPublisher publisher(folder_);
+  EventSubscriber subscriber =
+      EventSubscriber::create({.endpoint = publisher.endpoint(), .high_water_mark = 3}).value();
+  uint64_t last = 0;
+  int64_t taken = 0, most = 0;
+  ASSERT_TRUE(comes_true([&] {
+    for (int i = 0; i < 50; ++i) publisher.send({"", tier::bytes_of(++last)}, "");
+    subscriber.poll(1).or_throw();
+    const int64_t before = std::exchange(taken, subscriber.figures().live_batches);
+    most = std::max(most, taken - before);
+    return taken > 100;
+  }));
+  EXPECT_EQ(most, 3);
 }
 
 TEST_F(EventStream, of_a_publisher_that_does_not_answer_is_followed_all_the_same) {

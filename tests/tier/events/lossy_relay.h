@@ -36,7 +36,7 @@ class LossyRelay {
  private:
   void relay() {
     zmq_pollitem_t item = {from_.get(), -1, ZMQ_POLLIN, 0};
-    zmq_poll(&item, 1, 5);
+    tier::zmq().poll(&item, 1, 5);
     while (const auto frames = from_.receive()) {
       if (rng_.chance(lost_)) {
         ++num_lost_;

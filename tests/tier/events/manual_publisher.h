@@ -28,6 +28,7 @@ class ManualPublisher {
     replay_ = tier::ZmqSocket::open(context_, ZMQ_ROUTER).value();
     replay_.attach(Way::bind, replay_endpoint_, "ManualPublisher", "replay_endpoint").or_throw();
   }
+  [[nodiscard]] std::string_view endpoint() const { return endpoint_; }
   [[nodiscard]] EventSubscriber subscribe(int32_t idle_check_ms) const {
     return EventSubscriber::create({.endpoint = endpoint_,
                                     .replay_endpoint = replay_endpoint_,

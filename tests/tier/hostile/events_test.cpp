@@ -281,6 +281,7 @@ TEST_F(HostileSubscriber, that_was_moved_from_has_nothing) {
   const EventSubscriberFigures figures = subscriber.figures();
   EventSubscriber other = std::move(subscriber);
   expect_refusal(subscriber.poll(1), "EventSubscriber::poll: the object was moved from");
+  EXPECT_FALSE(subscriber.is_connected());
   EXPECT_TRUE(subscriber.is_current());
   EXPECT_EQ(subscriber.next_batch(), 0U);
   expect_nothing(subscriber.index());

@@ -120,6 +120,7 @@ TEST(RedisOptions, name_numbers_and_files_that_are_none) {
     refuses({.connect_timeout_ms = bad}, "connect_timeout_ms is ");
     refuses({.command_timeout_ms = bad}, "command_timeout_ms is ");
     refuses({.absent_ms = bad}, "absent_ms is ");
+    refuses({.ask_wait_ms = bad}, "ask_wait_ms is ");
     refuses({.max_names = bad}, "max_names is ");
   }
   for (const uint32_t depth : {0U, 1025U, UINT32_MAX}) refuses({.depth = depth}, "depth is ");

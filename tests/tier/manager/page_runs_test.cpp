@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <vector>
 
@@ -26,16 +27,26 @@ PagedKVView view_at(std::byte* data, int32_t page_size, int64_t num_pages, int64
           .head_stride_bytes = 4};
 }
 
-/// Whether a byte belongs to two pages, or to two layers' parts of one.
+/// K and V, or both as one where they lie among one another in page 0.
+std::vector<KVPlanes> parts_of(const KVPlanes& layer) {
+  if (layer.value.data == nullptr) return {layer};
+  const auto *const key = static_cast<const std::byte*>(layer.key.data),
+                    *const value = static_cast<const std::byte*>(layer.value.data);
+  if (std::abs(key - value) < 4 * layer.key.page_size) return {layer};
+  return {{.key = layer.key, .value = {}}, {.key = layer.value, .value = {}}};
+}
+
+/// Whether a byte belongs to two pages, or to two parts of one.
 bool share(std::span<const KVPlanes> planes, uint32_t num_pages, std::span<std::byte> memory) {
   std::vector<int> owners(memory.size());
   for (const KVPlanes& layer : planes)
-    for (uint32_t page = 0; page < num_pages; ++page) {
-      const std::vector<Extent> extents = page_extents({&layer, 1}, page).value();
-      for (const Extent& e : extents)
-        for (std::byte* at = e.data; at < e.data + e.bytes; ++at)
-          ++owners[static_cast<size_t>(at - memory.data())];
-    }
+    for (const KVPlanes& part : parts_of(layer))
+      for (uint32_t page = 0; page < num_pages; ++page) {
+        const std::vector<Extent> extents = page_extents({&part, 1}, page).value();
+        for (const Extent& e : extents)
+          for (std::byte* at = e.data; at < e.data + e.bytes; ++at)
+            ++owners[static_cast<size_t>(at - memory.data())];
+      }
   return std::ranges::max(owners) > 1;
 }
 
@@ -71,6 +82,62 @@ TEST(PageRuns, share_no_byte_wherever_they_lie) {
     EXPECT_NE(runs.error().message().find("share bytes"), std::string_view::npos);
   }
   EXPECT_GT(std::min(seen[true], seen[false]), 200);
+}
+
+/// Of one layer, in the order in which tiers keep its page 1.
+std::vector<std::byte*> places(const KVPlanes& layer, uint32_t num_pages) {
+  const tier::PageRuns runs = tier::PageRuns::create("test", {&layer, 1}, num_pages).value();
+  std::vector<std::byte*> all;
+  for (const Extent& run : runs.of(1))
+    for (int64_t i = 0; i < run.bytes; ++i) all.push_back(run.data + i);
+  return all;
+}
+
+ScaleView scales_at(std::byte* data) {
+  return {.data = data,
+          .dtype = DType::f32,
+          .granularity = 4,
+          .page_stride_bytes = 8,
+          .slot_stride_bytes = 4,
+          .head_stride_bytes = 4,
+          .granule_stride_bytes = 4};
+}
+
+TEST(PageRuns, have_k_before_v_before_scales_wherever_these_were_allocated) {
+  alignas(4) std::byte memory[4][64];
+  std::vector<int> order = {0, 1, 2, 3};
+  do {
+    std::byte* const at[] = {memory[order[0]], memory[order[1]], memory[order[2]],
+                             memory[order[3]]};
+    KVPlanes layer{.key = view_at(at[0], 2, 4, 8), .value = view_at(at[1], 2, 4, 8)};
+    layer.key.scales = scales_at(at[2]);
+    layer.value.scales = scales_at(at[3]);
+    std::vector<std::byte*> expected;
+    for (std::byte* const part : at)
+      for (int i = 0; i < 8; ++i) expected.push_back(part + 8 + i);
+    EXPECT_EQ(places(layer, 4), expected);
+  } while (std::ranges::next_permutation(order).found);
+}
+
+TEST(PageRuns, have_what_lies_side_by_side_in_its_order) {
+  std::byte memory[64];
+  for (const int first : {0, 1}) {  // K and V of a slot are neighbours, in one order or the other
+    KVPlanes layer{.key = view_at(memory + 4 * first, 2, 4, 16),
+                   .value = view_at(memory + 4 * (1 - first), 2, 4, 16)};
+    layer.key.slot_stride_bytes = layer.value.slot_stride_bytes = 8;
+    const std::vector<std::byte*> of_page = places(layer, 4);
+    ASSERT_EQ(of_page.size(), 16U);
+    for (int i = 0; i < 16; ++i) EXPECT_EQ(of_page[static_cast<size_t>(i)], memory + 16 + i);
+    EXPECT_EQ(tier::PageRuns::create("test", {&layer, 1}, 4).value().of(1).size(), 1U);
+  }
+}
+
+TEST(PageRuns, of_a_pool_of_one_page_have_k_first_though_v_lies_right_before) {
+  std::byte memory[16];
+  const KVPlanes layer{.key = view_at(memory + 8, 2, 1, 8), .value = view_at(memory, 2, 1, 8)};
+  const auto runs = tier::PageRuns::create("test", {&layer, 1}, 1).value().of(0);
+  ASSERT_EQ(runs.size(), 2U);
+  EXPECT_EQ(runs[0].data, memory + 8);
 }
 
 TEST(PageRuns, of_many_pages_are_not_looked_at_page_by_page) {

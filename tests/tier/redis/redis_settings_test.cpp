@@ -104,6 +104,7 @@ TEST(RedisSettings, that_cannot_be_are_refused) {
       {{.depth = 0}, "depth is 0"},
       {{.depth = 1025}, "depth is 1025"},
       {{.absent_ms = -1}, "absent_ms is -1"},
+      {{.ask_wait_ms = -1}, "ask_wait_ms is -1"},
       {{.max_names = 0}, "max_names is 0"},
       {{.check = static_cast<ServerCheck>(3)}, "check is 3"},
       {{.unknown = static_cast<UnknownPages>(2)}, "unknown is 2"},

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -94,6 +96,31 @@ TEST_F(RedisTier, asks_the_server_where_it_may_not_hope) {
   EXPECT_EQ(tier->find(names), 0);
   while (tier->find(names) < 40) usleep(1000);
   EXPECT_EQ(tier->find(names), 40);
+}
+
+TEST_F(RedisTier, waits_for_the_servers_answers_where_it_may) {
+  RedisServer server;
+  const auto other = open(server);
+  const auto tier =
+      open(server, {.unknown = UnknownPages::asked, .absent_ms = 1 << 30, .ask_wait_ms = 20'000});
+  PageMemory page({100});
+  std::vector<PageName> names;
+  for (uint32_t i = 0; i < 50; ++i) {
+    names.push_back(name_of(i));
+    if (i == 40) continue;
+    EXPECT_EQ(store(*other, name_of(i), page), TierOutcome::done);
+  }
+  EXPECT_EQ(tier->find(names), 40) << "the first time";
+  EXPECT_EQ(tier->find(std::span(names).subspan(41)), 9);
+  std::vector<uint8_t> there(names.size());
+  tier->find_each(names, there);
+  EXPECT_EQ(std::accumulate(there.begin(), there.end(), 0), 49);
+  const auto began = std::chrono::steady_clock::now();
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(tier->find({&names[40], 1}), 0) << "known to be absent";
+  server.kill_it();
+  const PageName unknown = name_of(99);
+  EXPECT_EQ(tier->find({&unknown, 1}), 0) << "nobody answers";
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(15));
 }
 
 // ---- What goes

@@ -2,8 +2,6 @@
 /// tier/peer/nixl/nixl_library.cpp: where NIXL's library is looked for, and its functions.
 #include "tier/peer/nixl/nixl_library.h"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -30,19 +28,12 @@ void prepare_environment() {
   if (error || devices == std::filesystem::directory_iterator()) ::setenv("UCX_MODULES", "^ib", 0);
 }
 
-/// Where pip puts NIXL's packages beside ours, then what the loader finds by itself.
+/// What the loader finds by itself, then where pip puts NIXL's packages beside ours.
 std::vector<std::string> places(std::string_view path) {
   if (!path.empty()) return {std::string(path)};
   std::vector<std::string> all = {library_name};
-  Dl_info own = {};
-  if (::dladdr(reinterpret_cast<const void*>(&load_nixl), &own) == 0 || own.dli_fname == nullptr)
-    return all;
-  const auto packages = std::filesystem::path(own.dli_fname).parent_path().parent_path();
-  for (const char* const folder : {".nixl_cu13.mesonpy.libs", ".nixl_cu12.mesonpy.libs"}) {
-    const auto place = packages / folder / library_name;
-    std::error_code error;
-    if (std::filesystem::exists(place, error)) all.push_back(place.string());
-  }
+  for (const char* const folder : {".nixl_cu13.mesonpy.libs", ".nixl_cu12.mesonpy.libs"})
+    for (std::string& file : files_of_pip(folder, library_name)) all.push_back(std::move(file));
   return all;
 }
 
@@ -109,7 +100,8 @@ Result<const NixlLibrary*> load_nixl(std::string_view path) noexcept {
       if (!faults.empty()) faults += "; ";
       faults += fault;
     }
-    return fail(Errc::unsupported, "make_nixl_transport: NIXL cannot be loaded: {}",
+    return fail(Errc::unsupported,
+                "make_nixl_transport: NIXL cannot be loaded (pip: nixl-cu13, beside folio): {}",
                 std::string_view(faults));
   } catch (const std::bad_alloc&) {
     return fail(Errc::out_of_memory, "make_nixl_transport: no memory");

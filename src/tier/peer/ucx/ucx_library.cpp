@@ -62,7 +62,8 @@ Result<const UcxLibrary*> load_ucx() noexcept {
   try {
     static const Loaded loaded = load();
     if (!loaded.fault.empty())
-      return fail(Errc::unsupported, "make_ucx_transport: UCX cannot be loaded: {}",
+      return fail(Errc::unsupported,
+                  "make_ucx_transport: UCX cannot be loaded (Debian: libucx0): {}",
                   std::string_view(loaded.fault));
     return &loaded.library;
   } catch (const std::bad_alloc&) {

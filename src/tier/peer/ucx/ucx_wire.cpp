@@ -38,6 +38,10 @@ Status UcxWire::open(std::string_view transports) {
     status = ucx_.init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context_);
   }
   ucx_.config_release(config);
+  if (status == UCS_ERR_NO_DEVICE && !tls.empty())
+    return fail(Errc::io,
+                "make_ucx_transport: transports is \"{}\", expected names of UCX's that are there",
+                transports);
   if (status != UCS_OK) return fault("it does not start", status);
 
   ucp_worker_params_t worker = {};
