@@ -3,6 +3,9 @@
 
 xxhash.h comes from the system (Debian's libxxhash-dev). Where it is missing, the build asks for
 pyarrow, whose wheels carry the header; nothing else of it is used.
+
+What tiers link comes from the system alone: no package of pip has ISA-L's headers or its library.
+Where they are missing, the module is built without tiers, and the build ends with a line that says so.
 """
 
 from __future__ import annotations

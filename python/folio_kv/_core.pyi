@@ -2,7 +2,8 @@
 # Written by tools/update_python_stub.sh.
 """folio's C++ face; folio_kv re-exports it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+import os
 
 
 version: str = '0.1.0'
@@ -420,7 +421,8 @@ class PagePool:
         name: is called with a PageContent and gives 1 to 32 bytes (folio_kv.Sha256Names, or an engine's
         block hashes): for PagePool.name, and in a pool with events for every content that is stored. Its
         attribute name_companion, if it has one, likewise with a CompanionContent, for other groups' pages.
-        on_event: is called with each PoolEvent as it happens, and the tokens of the page of a stored one.
+        on_event: is called with each PoolEvent as it happens, and the tokens of the page of a stored one;
+        what tiers.EventPublisher.add_pool gives is called without Python.
         From both, calls that would change the pool raise Error with code "busy"; what they raise goes to
         sys.unraisablehook, as the pool's own call is done, but for PagePool.name, which raises it.
         Raises Error naming the option.
@@ -795,5 +797,853 @@ class CompanionContent:
 
     @property
     def checkpoint(self) -> int: ...
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class PageArrays:
+    """Pages in arrays that somebody owns, as tiers take them and bring them."""
+
+    def __init__(self, arrays: Sequence) -> None:
+        """
+        Sees arrays as pages; nothing is copied.
+
+        arrays: of numpy, torch or anything that speaks DLPack or the buffer protocol, on the CPU, with
+        pages along their first axis. The bytes of page p are those of arrays[0][p], then of arrays[1][p],
+        and so on, each in the order of its elements, whatever its strides: layers, in the order in which
+        they are used. Raises Error for arrays without elements, or of different numbers of pages.
+        """
+
+    @property
+    def num_pages(self) -> int: ...
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of a page in all arrays."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class Tier:
+    """
+    A place for pages beyond a pool's memory: it keeps them by name.
+
+    Nothing waits but `wait` and `close`; each page of a call ends exactly once, as its Transfer tells.
+    Names are 1 to 32 bytes; fewer stand in front of zeros. Any thread may call anything.
+    """
+
+    def find(self, names: Sequence[bytes]) -> int:
+        """
+        How many of these, from the first on, are there now: advice, for a page may go.
+        """
+
+    def find_each(self, names: Sequence[bytes]) -> list[bool]:
+        """Of each whether it is there now."""
+
+    def store(self, names: Sequence[bytes], where: object, pages: object | None = None, *, parents: Sequence[bytes | None] | None = None) -> Transfer:
+        """
+        Begins to store pages under these names; returns at once.
+
+        where: PageArrays, and `pages` their numbers there; or an array, or other buffer, for each name. The
+        bytes stay as they are until the transfer has ended. A name that is there already is done at once.
+        parents: of each the name of the page before it in its prefix: a host tier gives up the end of a
+        prefix before its beginning. Raises Error with code "busy" where the queue has no room.
+        """
+
+    def load(self, names: Sequence[bytes], where: object, pages: object | None = None, *, deadline_ms: int = 0, order: str = 'pages') -> Transfer:
+        """
+        Begins to load the pages of these names; returns at once.
+
+        where: as of store. deadline_ms: pages that take longer end as "late"; 0: none. order: "pages", one
+        after the other, or "extents": the first array of all pages, then the second, where the medium can
+        (Transfer.landed). Raises Error for two pages that share bytes, and as store.
+        """
+
+    def drop(self, names: Sequence[bytes]) -> None:
+        """Nothing finds these any more."""
+
+    def names(self) -> list[bytes]:
+        """
+        Of all pages that are known to be there. Raises Unsupported for a peer's.
+        """
+
+    def figures(self) -> dict:
+        """Counts since the tier was made, and what is there now."""
+
+    def last_fault(self) -> str:
+        """Why the medium failed, the latest; "" before the first time."""
+
+    def fileno(self) -> int:
+        """
+        An eventfd, readable while transfers may have ended that take_ended has not given.
+        """
+
+    def take_ended(self) -> list[Transfer]:
+        """
+        Transfers that have ended since the last call, each once; from the first call of this, wait or fileno on.
+        """
+
+    def wait(self, timeout_ms: int = -1) -> bool:
+        """
+        Until take_ended has something, or so long; negative: without end. Returns whether.
+        """
+
+    def close(self, timeout_ms: int = 30000) -> None:
+        """
+        Waits for what is under way, so long at most, cancels the rest and ends the tier.
+
+        Every later call raises Error; transfers keep their outcomes. Raises Error with code "busy" while a
+        CacheManager has the tier.
+        """
+
+    def __enter__(self) -> Tier: ...
+
+    def __exit__(self, *args: object) -> None: ...
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class Transfer:
+    """Pages of one call of a tier. Keeps their memory until all have ended."""
+
+    @property
+    def tier(self, /) -> Tier: ...
+
+    @property
+    def names(self, /) -> list[bytes]: ...
+
+    @property
+    def is_load(self) -> bool: ...
+
+    @property
+    def is_done(self) -> bool:
+        """All pages have ended, one way or another."""
+
+    @property
+    def outcomes(self) -> list[str]:
+        """
+        How each page has ended; "" while it has not.
+
+        "done"; "missing": the tier has no such page; "corrupt": what is there is not what was stored, or
+        of another fingerprint; "full": no room to store it; "late", "cancelled"; "failed": the medium
+        failed, last_fault says how. Bytes of a load are to be used where it says "done".
+        """
+
+    def wait(self, timeout_ms: int = -1) -> bool:
+        """
+        Until all pages have ended, or so long; negative: without end. Returns is_done.
+        """
+
+    def landed(self) -> int:
+        """
+        Leading arrays of PageArrays that are there in every page of a load.
+
+        Advice, for work that begins with the first layers: it is void unless all pages end as "done". All
+        of them then, 0 once a page has ended otherwise.
+        """
+
+    def cancel(self) -> None:
+        """
+        Pages that have not ended do so soon, as "cancelled" unless they are done.
+        """
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class Transport:
+    """Moves bytes between memory of this process and of others."""
+
+    def address(self) -> bytes:
+        """What a peer connects with: this end, and the arrays that it has now."""
+
+    def connect(self, address: bytes) -> int:
+        """The peer of this address: its number."""
+
+    def peer_state(self, peer: int) -> str:
+        """"connecting", "connected" or "lost"."""
+
+    def last_fault(self) -> str:
+        """Why a transfer failed or a peer was lost, the latest; "": none."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class SharedMemoryTransport(Transport):
+    """Between processes of one user on one host."""
+
+    def __init__(self, *, same_user: bool = False, timeout_ms: int = 10000, max_peers: int = 256) -> None:
+        """
+        same_user: any process of this user may read this one's memory, which is needed where Yama's ptrace_scope is 1. timeout_ms: a peer that owes an answer so long is lost.
+        """
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class UcxTransport(Transport):
+    """Between machines, and processes of one, by UCX."""
+
+    def __init__(self, transports: str = '', *, timeout_ms: int = 10000, max_peers: int = 256) -> None:
+        """
+        transports: as UCX_TLS, "": what UCX chooses. Raises Unsupported where UCX is not to be loaded.
+        """
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class NixlTransport(Transport):
+    """Between machines, and processes of one, by NIXL."""
+
+    def __init__(self, *, library: str = '', transports: str = '^shm', timeout_ms: int = 10000, max_peers: int = 256) -> None:
+        """
+        library: NIXL's libnixl_capi.so; "": as the loader or pip's packages have it. Raises Unsupported where it is not to be loaded.
+        """
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class HostTier(Tier):
+    """Pages in the host's memory."""
+
+    def __init__(self, max_bytes: int, *, fingerprint: bytes = ..., threads: int = 2, max_queued_bytes: int = 1073741824, max_queued_pages: int = 65536, on_change: object | None = None) -> None:
+        """
+        max_bytes: of memory, taken as pages come; what was used longest ago goes.
+
+        Of prefixes the ends go first. fingerprint: at most 32 bytes that stand for model, weights and
+        shape: pages of another one are "corrupt". threads: that do the work. max_queued_bytes,
+        max_queued_pages: of transfers that are under way; a call beyond raises Error with code "busy".
+        on_change: what EventPublisher.add_tier gives.
+        """
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class DiskTier(Tier):
+    """Pages in a directory."""
+
+    def __init__(self, directory: str | os.PathLike, max_bytes: int, *, fingerprint: bytes = ..., threads: int = 2, max_queued_bytes: int = 1073741824, max_queued_pages: int = 65536, on_change: object | None = None, segment_bytes: int = 0, depth: int = 32, timeout_ms: int = 30000) -> None:
+        """
+        directory: is made where there is none; what an earlier tier left in it is found again.
+
+        max_bytes: of its files. segment_bytes: of one of them, at most half of max_bytes; a page must fit;
+        0: an eighth of max_bytes, 1 MiB at least and 256 at most.
+        depth: operations of a thread under way. timeout_ms: of io_uring, 0: none. The others: as HostTier.
+        Raises Error with code "busy" for a directory that another tier has, of this process or another.
+        """
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class RedisTier(Tier):
+    """Pages in a Redis or Valkey server, or a cluster, that engines share."""
+
+    def __init__(self, url: str, max_bytes: int, *, fingerprint: bytes = ..., threads: int = 2, max_queued_bytes: int = 1073741824, max_queued_pages: int = 65536, on_change: object | None = None, name_space: str = 'default', ttl_s: int = 0, connect_timeout_ms: int = 1000, command_timeout_ms: int = 2000, depth: int = 16, unknown: str = 'hoped', absent_ms: int = 1000, ask_wait_ms: int = 0, max_names: int = 1048576, check: str = 'name', authorities_file: str = '', certificate_file: str = '', key_file: str = '', server_name: str = '') -> None:
+        """
+        url: "redis://[[USER][:PASSWORD]@]HOST[:PORT][/DATABASE]", "rediss://" (TLS), "unix://".
+
+        Behind it "?namespace=", "db=", "ttl=", "ca=", joined by "&", which go before the arguments. A
+        server that is away makes misses and is tried again. max_bytes: of what this tier has stored there.
+        name_space: of keys, shared by engines that share pages. ttl_s: of a stored page, 0: none. unknown:
+        what find says of a page of which it does not know: "hoped": that it is there; "asked": that it is
+        not, and the server is asked meanwhile. ask_wait_ms: how long find, not find_each, waits for its
+        answers then, without the GIL. absent_ms: how long a page that was not there counts as
+        absent. max_names: that the tier remembers. depth: commands of a thread under way. check: of a
+        server's certificate: "name", "authority" or "none"; the files are PEM. The others: as HostTier.
+        """
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class PeerTier(Tier):
+    """Another process's pages: those of its page server."""
+
+    def __init__(self, transport: Transport, address: bytes, *, fingerprint: bytes = ..., threads: int = 2, max_queued_bytes: int = 1073741824, max_queued_pages: int = 65536, on_change: object | None = None, memory: Sequence = (), timeout_ms: int = 5000) -> None:
+        """
+        transport: becomes the tier's; every later call of it raises Error. address: the server's.
+
+        memory: arrays in which pages lie, registered once with the transport; what lies elsewhere goes by
+        way of a copy. timeout_ms: for an answer of the server. The others: as HostTier. A server that is
+        gone makes misses.
+        """
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+def record_bytes(kind: str, page_bytes: int) -> int:
+    """
+    What a page of so many bytes takes of max_bytes in a tier of kind "host", "disk" or "redis".
+    """
+
+class PageServer:
+    """
+    Pages in memory of its own, which other processes have as a PeerTier. Any thread may call anything.
+    """
+
+    def __init__(self, transport: Transport, max_bytes: int, page_bytes: int, *, fingerprint: bytes = ..., lease_ms: int = 5000, access: str = 'read_write') -> None:
+        """
+        transport: all its messages are the server's.
+
+        max_bytes: of memory, taken at once; page_bytes: of a page, at most. fingerprint: clients with
+        another one are refused. lease_ms: so long a page stays that is lent. access: "read_only" or
+        "read_write": whether clients may store and drop.
+        """
+
+    def address(self) -> bytes:
+        """What PeerTier is given."""
+
+    def poll(self) -> None:
+        """
+        Answers what has been asked and ends what has expired; several times within lease_ms.
+        """
+
+    def wait(self, timeout_ms: int = -1) -> bool:
+        """
+        Until something may have come for poll, so long at most; negative: without end. Returns whether. Other threads run meanwhile.
+        """
+
+    def put(self, names: Sequence[bytes], where: object, pages: object | None = None) -> None:
+        """
+        Copies pages in, as Tier.store is given them; one at a time, so that those before the one that raises Error are there. Code "busy": all pages are lent.
+        """
+
+    def drop(self, names: Sequence[bytes]) -> None:
+        """Nobody finds these any more."""
+
+    def has(self, name: bytes) -> bool: ...
+
+    def figures(self) -> dict:
+        """Counts since the server was made, and what is there now."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class PoolPageServer:
+    """
+    A pool's own pages, which other processes have as a PeerTier.
+
+    Pages are lent from where they lie; nothing is stored. Served are pages of sequences without salt
+    and items. The pool's on_event has to hand each event to `note`:
+    on_event=lambda event, tokens: server.note(event, tokens). One thread calls, the one that calls the
+    pool; wait may be another's.
+    """
+
+    def __init__(self, transport: Transport, pool: PagePool, planes: object | None = None, *, groups: Sequence = (), memory: Sequence = (), fingerprint: bytes = ..., lease_ms: int = 5000) -> None:
+        """
+        transport: all its messages are the server's.
+
+        pool: with prefix_reuse, name, events and max_io_pins. planes, groups: as of CacheManager. memory:
+        KVCaches, or contiguous arrays, in which these lie: registered with the transport, whose peers can
+        write there. fingerprint: clients with another one are refused. lease_ms: so long a page is held
+        that is lent.
+        """
+
+    def address(self) -> bytes:
+        """What PeerTier is given."""
+
+    def note(self, event: PoolEvent, tokens: Sequence[int]) -> None:
+        """What the pool's on_event is handed, from within that."""
+
+    def poll(self) -> None:
+        """
+        Answers what has been asked and ends what has expired; several times within lease_ms.
+        """
+
+    def wait(self, timeout_ms: int = -1) -> bool:
+        """
+        Until something may have come for poll, so long at most; negative: without end. Returns whether. Other threads run meanwhile.
+        """
+
+    def figures(self) -> dict:
+        """Counts since the server was made, and what is there now."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class TierBelow:
+    """A tier, and what a CacheManager does with it."""
+
+    @property
+    def tier(self, /) -> Tier: ...
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+def below(tier: Tier, policy: str = 'write_back', *, promotes: bool = False, min_hits: int = 0, max_store_bytes: int = 268435456, faults_to_rest: int = 4, first_rest_ms: int = 100, longest_rest_ms: int = 60000) -> TierBelow:
+    """
+    A tier below a CacheManager, and when full pages are stored there.
+
+    policy: "write_through": when they become full, or have been found min_hits times; "write_back":
+    when a sequence that has them ends; "at_eviction": when the pool evicts them, as far as spare_pages
+    go; "none". promotes: pages that come from a tier behind this one are stored here. max_store_bytes:
+    of the pool, held for pages that wait to be stored or are being stored. faults_to_rest: loads or
+    stores in a row that fail; there are none then for first_rest_ms, which doubles up to
+    longest_rest_ms.
+    """
+
+class TieredAdmission:
+    """What admit found."""
+
+    @property
+    def id(self) -> SequenceId: ...
+
+    @property
+    def cached_tokens(self) -> int:
+        """In memory: the sequence's length."""
+
+    @property
+    def loading_tokens(self) -> int:
+        """Behind these, on their way."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class CacheManager:
+    """
+    A pool, and the tiers below it: admit finds pages there, too.
+
+    The engine calls admit, commit, preempt, resume and release of the manager instead of the pool's,
+    and poll once a step; everything else of the pool. Keeps pool, planes and tiers; nobody else may
+    store to the tiers, load from them or close them. One thread calls it, the one that calls the pool;
+    wait may be another's.
+    """
+
+    def __init__(self, pool: PagePool, planes: object | None = None, tiers: Sequence = (), *, groups: Sequence = (), load_deadline_ms: int = 1000, store_deadline_ms: int = 60000, min_load_pages: int = 1, load_order: str = 'extents', spare_pages: int = 0, close_wait_ms: int = 5000) -> None:
+        """
+        pool: with prefix_reuse, name and max_io_pins: pages that transfers hold at once.
+
+        planes: a KVCache, or a sequence of Pages, one a layer: where the pool's pages are. tiers: the
+        fastest first, each a Tier, which is written back to, or what tiers.below gives. groups: of a pool
+        with groups, instead of planes, in its order: {"planes": Pages of layers, or "states": arrays with
+        pages along the first axis, "layers": their numbers in the model, "hit_interval": tokens} each.
+        load_deadline_ms, store_deadline_ms: 0: none. min_load_pages: fewer are computed. load_order:
+        "pages" or "extents", layer by layer where the tier can. spare_pages: for "at_eviction".
+        close_wait_ms: for tiers that do not answer, when the manager goes without close.
+        """
+
+    def admit(self, prompt: object, *, salt: bytes = ..., adapter: int = 0, retention: Sequence = (), decode_retention: object | None = None, spans: Sequence = ()) -> TieredAdmission:
+        """
+        As PagePool.admit, and looks in tiers for what memory has not.
+
+        While pages are on their way (`loading_tokens`) the sequence has room for them, and commit raises
+        Error with code "busy"; load_state says when that is over.
+        """
+
+    def prefetch(self, prompt: object, *, salt: bytes = ..., adapter: int = 0, retention: Sequence = (), decode_retention: object | None = None, spans: Sequence = ()) -> int:
+        """
+        A hint that such a prompt will come: what only tiers have is loaded, so that admit finds it. Returns the tokens on their way.
+        """
+
+    def resume(self, id: SequenceId, tokens: object) -> TieredAdmission:
+        """As PagePool.resume, and looks in tiers as admit does."""
+
+    def poll(self) -> None:
+        """
+        Once a step: commits what has come, ends what is over or late, and hands over stores that wait. Waits for nothing.
+        """
+
+    def wait(self, timeout_ms: int = -1) -> bool:
+        """
+        Until a tier has something for poll, so long at most; negative: without end.
+
+        False: the time is over, or nothing is under way. Deadlines are looked at by poll. Other threads run
+        meanwhile.
+        """
+
+    def load_state(self, id: SequenceId) -> str:
+        """
+        "none", "loading", "loaded" or "cut_short": the sequence's length is what there is; the rest is to be computed.
+        """
+
+    def layers_ready(self, id: SequenceId) -> int:
+        """
+        Leading layers that are in memory for all tokens of the load: advice, void where it is cut short.
+        """
+
+    def cancel_load(self, id: SequenceId) -> None:
+        """The engine computes what has not come yet."""
+
+    def commit(self, id: SequenceId, tokens: object, *, merge: bool = False) -> None:
+        """As PagePool.commit, and pages are stored as policies say."""
+
+    def preempt(self, id: SequenceId) -> None:
+        """As PagePool.preempt, likewise."""
+
+    def release(self, id: SequenceId) -> None:
+        """As PagePool.release, likewise."""
+
+    def give_up_stores(self) -> int:
+        """
+        For an engine that is short of pages: those that wait to be stored are not. Returns how many.
+        """
+
+    def figures(self) -> dict:
+        """
+        Counts of pages, of all tiers; `loads` and `stores` are calls of tiers under way and stores that wait.
+        """
+
+    def counters(self, tier: int) -> dict:
+        """Of the tier with this index."""
+
+    def close(self, timeout_ms: int = 30000) -> None:
+        """
+        Waits for what is under way, so long at most, cancels the rest and gives tiers back.
+
+        Every later call raises Error. The pool stays as it is.
+        """
+
+    def __enter__(self) -> CacheManager: ...
+
+    def __exit__(self, *args: object) -> None: ...
+
+    @property
+    def pool(self, /) -> PagePool: ...
+
+    @property
+    def tiers(self, /) -> list[Tier]:
+        """In their order; none once it is closed."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class HandoverEnd:
+    """How a handover ended, for its sender."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def outcome(self) -> str:
+        """
+        "done", "refused", "busy" (it may be taken later), "cancelled", "late", "lost" or "failed".
+        """
+
+    @property
+    def reason(self) -> str:
+        """"" when done."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class HandoverSender:
+    """
+    Hands sequences to a HandoverReceiver of another process.
+
+    begin before prefill, push of each layer of each chunk, finish; poll, and take_ends. One thread
+    calls, the one that calls the pool; wait may be another's.
+    """
+
+    def __init__(self, transport: Transport, pool: PagePool, planes: object | None = None, *, groups: Sequence = (), regions: Sequence = (), model: bytes = ..., first_head: int = 0, total_heads: int = 0, idle_ms: int = 10000, max_handovers: int = 1024, max_posts: int = 64, post_bytes: int = 1048576) -> None:
+        """
+        transport: all its messages are the end's. pool: with max_io_pins.
+
+        planes: a KVCache, or a sequence of Pages, one a layer, which are equal but for their places; or
+        groups, of all the pool's: as of CacheManager, with "first_head" and "total_heads", and of states
+        "state_parts", bytes of a head of each part, instead of "hit_interval". regions: KVCaches, or
+        contiguous arrays, in which the planes lie: registered with the transport now, so before its address
+        is told. model: at most 32 bytes that stand for the model, equal on both ends. first_head: the first
+        KV head of the planes, of total_heads; 0: all are here. idle_ms: a handover of which nothing is
+        heard for so long ends. Pages are named as the pool names them.
+        """
+
+    def poll(self, now_ms: int | None = None) -> None:
+        """
+        Several times within idle_ms. now_ms: of a clock that does not go back; None: the system's.
+        """
+
+    def wait(self, timeout_ms: int = -1) -> bool:
+        """
+        Until something may have come for poll, so long at most; negative: without end. Returns whether. Other threads run meanwhile.
+        """
+
+    def begin(self, peer: int, request: int, sequence: SequenceId, prompt: object, *, salt: bytes = ..., adapter: int = 0, spans: Sequence = ()) -> int:
+        """
+        Announces to a peer the sequence that is to have the tokens `prompt`: its number.
+
+        peer: of transport.connect. request: stands for it at the receiver. Tokens that the sequence has
+        already are complete in all layers. Keep it until the handover has ended.
+        """
+
+    def push(self, id: int, layer: int, first_token: int, count: int) -> None:
+        """
+        K and V of these tokens are in the cache's layer: they go when their page is full, or the prompt's last.
+        """
+
+    def push_layer(self, id: int, layer: int) -> None:
+        """All tokens that the layer has not had."""
+
+    def finish(self, id: int, output: object = ()) -> None:
+        """
+        All layers are complete. output: tokens behind the prompt that the receiver goes on with.
+        """
+
+    def cancel(self, id: int) -> None: ...
+
+    def take_ends(self) -> list[HandoverEnd]:
+        """Handovers that have ended since the last call."""
+
+    def figures(self) -> dict:
+        """Counts since the sender was made, and what is there now."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class ReceivedSequence:
+    """A sequence that has come: the pool has committed its tokens."""
+
+    @property
+    def request(self) -> int: ...
+
+    @property
+    def id(self) -> SequenceId: ...
+
+    @property
+    def tokens(self) -> list[int]: ...
+
+    @property
+    def output(self) -> list[int]:
+        """As its sender finished it."""
+
+    @property
+    def cached_tokens(self) -> int:
+        """Of `tokens`: did not have to come."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class ArrivingSequence:
+    """A sequence that is coming: it has room in the pool, to be read alone."""
+
+    @property
+    def request(self) -> int: ...
+
+    @property
+    def id(self) -> SequenceId: ...
+
+    @property
+    def tokens(self) -> list[int]: ...
+
+    @property
+    def cached_tokens(self) -> int: ...
+
+    @property
+    def layers_ready(self) -> int:
+        """
+        Leading layers that are there, of all tokens: advice, void where the handover fails.
+        """
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class HandoverReceiver:
+    """
+    Gets sequences from HandoverSenders of other processes.
+
+    poll, then take; arriving, to begin with the first layers while others come. One thread calls, the
+    one that calls the pool; wait may be another's. Gone before the transport is, it leaves pages to
+    which a peer may still write: end what is under way by cancel and poll.
+    """
+
+    def __init__(self, transport: Transport, pool: PagePool, planes: object | None = None, *, groups: Sequence = (), regions: Sequence = (), model: bytes = ..., first_head: int = 0, total_heads: int = 0, idle_ms: int = 10000, landing: str = 'direct', staging_slots: int = 64, staging_slot_bytes: int = 0, max_handovers: int = 256, max_tokens: int = 1048576, total_ms: int = 600000) -> None:
+        """
+        As HandoverSender. landing: "direct": into pages, where bytes need no conversion;
+        "staged": into slots of its own, of which there are staging_slots. staging_slot_bytes: 0: as the
+        planes need. max_tokens: of a prompt. total_ms: from an announcement to its end.
+        """
+
+    def poll(self, now_ms: int | None = None) -> None:
+        """
+        Several times within idle_ms. now_ms: of a clock that does not go back; None: the system's.
+        """
+
+    def wait(self, timeout_ms: int = -1) -> bool:
+        """
+        Until something may have come for poll, so long at most; negative: without end. Returns whether. Other threads run meanwhile.
+        """
+
+    def take(self) -> list[ReceivedSequence]:
+        """
+        Sequences that have come since the last call: they are the caller's from now on.
+        """
+
+    def arriving(self) -> list[ArrivingSequence]:
+        """What is on its way, in the order of requests."""
+
+    def cancel(self, request: int) -> None:
+        """Ends all handovers of a request."""
+
+    def figures(self) -> dict:
+        """Counts since the receiver was made, and what is there now."""
+
+    def last_fault(self) -> str:
+        """Why a peer or a handover was refused or failed, the latest; "": none."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class PoolObserver:
+    """
+    For on_event of one PagePool, which calls it without Python; keeps its publisher.
+    """
+
+    def __call__(self, event: PoolEvent, tokens: Sequence[int]) -> None:
+        """For an on_event of Python's that does more."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class TierObserver:
+    """For on_change of one Tier; keeps its publisher."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class EventPublisher:
+    """
+    Tells routers what a pool and its tiers have, as vLLM tells them.
+
+    Over ZeroMQ, by a thread of its own; lives as long as anything that has a function of it. Any thread
+    may call anything.
+    """
+
+    def __init__(self, endpoint: str = 'tcp://*:5557', *, attach: str = 'automatic', replay_endpoint: str = '', topic: bytes = ..., high_water_mark: int = 100000, replay_batches: int = 10000, replay_bytes: int = 268435456, max_queued_events: int = 65536, interval_ms: int = 10, data_parallel_rank: int = 0, format: str = 'maps', names: str = 'last_64_bits') -> None:
+        """
+        endpoint: tcp:// or ipc://; port *: a free one. attach: "bind", "connect" or
+        "automatic": binds what has *, :: or 0.0.0.0, or begins with ipc://. replay_endpoint: who has missed
+        batches asks there; "": nobody can. topic: the first frame of each message. high_water_mark: batches
+        that wait for one subscriber. replay_batches, replay_bytes: that are kept. max_queued_events: that
+        wait for the thread, which looks every interval_ms. format: "maps" (vLLM 0.24 and later) or
+        "arrays". names: "last_64_bits" or "bytes". Raises Unsupported where ZeroMQ is missing.
+        """
+
+    def add_pool(self, medium: str = 'GPU', groups: Sequence = ()) -> PoolObserver:
+        """
+        For on_event of one PagePool, which has `name`. groups: those of the pool.
+        """
+
+    def add_tier(self, medium: str) -> TierObserver:
+        """For on_change of one Tier. Routers know "CPU" and "STORAGE"."""
+
+    def tell_again(self, place: object, medium: str) -> None:
+        """
+        What a PagePool or a Tier has, since events of it were dropped; of a pool from its thread.
+        """
+
+    def name_adapter(self, adapter: int, lora_name: str) -> None:
+        """What events say of an adapter's pages from now on; "": nothing."""
+
+    def flush(self) -> None:
+        """The thread looks now: for the end of a step."""
+
+    @property
+    def endpoint(self) -> str:
+        """As bound, with the port that was free."""
+
+    @property
+    def replay_endpoint(self) -> str: ...
+
+    def figures(self) -> dict:
+        """Counts since the publisher was made."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class EventIndex:
+    """
+    What an engine has, as its events tell it: names, and where they are. Any thread may call anything.
+    """
+
+    def __init__(self, *, max_names: int = 4194304, max_media: int = 16, block_size: int = 0, counts_copies: bool = True, groups: Sequence = ()) -> None:
+        """
+        max_names, max_media: what is told beyond is not taken.
+
+        block_size: tokens of a name; 0: those of the smallest block told of. counts_copies: False for
+        engines that tell again of what they have. groups: rules that events do not tell: {"group": 0,
+        "rule": "full", "window", "chunked" or "state", "window", "chunk", "block_size"} each.
+        """
+
+    def apply(self, payload: bytes) -> None:
+        """A batch's payload, as vLLM, SGLang and EventPublisher encode it."""
+
+    def clear(self) -> None: ...
+
+    def find(self, names: Sequence[bytes | int], medium: str | None = None) -> int:
+        """
+        How many of these, names of a prompt from its first block on, need no computing.
+
+        An integer is a name of an engine that tells the last 64 bits alone. medium: there; None: anywhere.
+        Give no name of the block that has the prompt's last token.
+        """
+
+    @property
+    def media(self) -> list[str]:
+        """In the order in which they were told of."""
+
+    def groups(self) -> list[dict[str, object]]:
+        """As events tell of them; rule None: not told."""
+
+    def names(self) -> list[dict[str, object]]:
+        """{"name", "parent", "group", "media"} of each."""
+
+    def figures(self) -> dict:
+        """Counts of batches, events, names, and copies that came and that went."""
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class EventSubscriber:
+    """
+    An index that follows an engine's events over ZeroMQ. Any thread may call anything.
+    """
+
+    def __init__(self, endpoint: str = 'tcp://127.0.0.1:5557', *, replay_endpoint: str = '', topic: bytes = ..., high_water_mark: int = 100000, max_message_bytes: int = 268435456, max_held_batches: int = 10000, request_timeout_ms: int = 1000, idle_check_ms: int = 1000, max_names: int = 4194304, max_media: int = 16, block_size: int = 0, counts_copies: bool = True, groups: Sequence = ()) -> None:
+        """
+        endpoint: of a publisher, vLLM's, SGLang's or folio's. replay_endpoint: "": what is
+        missed is lost. topic: what topics begin with. high_water_mark: batches that wait to be polled.
+        max_message_bytes: who sends a longer one is dropped. max_held_batches: while others are asked for,
+        each within request_timeout_ms. idle_check_ms: without a batch, until the replay endpoint is asked;
+        0: never. The others: as EventIndex. Raises Unsupported where ZeroMQ is missing.
+        """
+
+    def poll(self, timeout_ms: int = 0) -> bool:
+        """
+        Takes what has come, at most high_water_mark batches, and waits so long at most for the first of it; negative: without end. Returns whether anything came. Other threads run meanwhile.
+        """
+
+    @property
+    def is_connected(self) -> bool:
+        """
+        A publisher is there, as of the last poll, whether it has batches or not.
+        """
+
+    @property
+    def is_current(self) -> bool:
+        """
+        No request is under way, so that the index is what the last batch says.
+        """
+
+    @property
+    def next_batch(self) -> int:
+        """The number that is expected; 0 before the first one."""
+
+    @property
+    def index(self) -> EventIndex:
+        """The EventIndex that poll changes, and nobody else."""
+
+    def figures(self) -> dict:
+        """
+        Counts since the subscriber was made. "lost_batches": nobody had them any more; "earlier_batches": before the first one of this publisher, and in no snapshot.
+        """
+
+    def __reduce_ex__(self, protocol: object) -> object: ...
+
+class LMCacheConnector:
+    """
+    A tier as a native client of LMCache (IStorageConnector).
+
+    Calls begin and return an id; `event_fd` is readable while `drain_completions` has something. Memory
+    of a batch is held until it has ended. Any thread may call anything.
+    """
+
+    def __init__(self, tier: object, name_of: Callable, load_timeout_ms: int = 0) -> None:
+        """
+        tier: becomes the connector's. name_of: gives the name, 1 to 32 bytes, of a key.
+
+        load_timeout_ms: loads that take longer end as "late"; 0: none.
+        """
+
+    def event_fd(self) -> int: ...
+
+    def submit_batch_get(self, keys: Sequence, memoryviews: Sequence) -> int:
+        """Begins to load; its result is one per key."""
+
+    def submit_batch_set(self, keys: Sequence, memoryviews: Sequence) -> int:
+        """Begins to store; done when all of it is."""
+
+    def submit_batch_exists(self, keys: Sequence) -> int:
+        """Begins to ask which are there."""
+
+    def submit_batch_delete(self, keys: Sequence) -> int:
+        """Begins to drop; its result is which were there."""
+
+    def drain_completions(self) -> list[tuple[int, bool, str, list[bool] | None]]:
+        """
+        (id, whether all of the batch is done, why not, results or None) of what has ended.
+        """
+
+    def close(self) -> None:
+        """Cancels what has not begun, waits for the rest, and ends the tier."""
 
     def __reduce_ex__(self, protocol: object) -> object: ...

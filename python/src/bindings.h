@@ -10,5 +10,6 @@ void bind_kv_cache(nanobind::module_& m);
 void bind_functions(nanobind::module_& m);
 void bind_copies(nanobind::module_& m);
 void bind_pool(nanobind::module_& m);
+void bind_tiers(nanobind::module_& m);
 
 }  // namespace folio::python

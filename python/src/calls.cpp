@@ -9,6 +9,7 @@
 #include <string>
 
 #include "executor.h"
+#include "without_gil.h"
 
 namespace folio::python {
 namespace {
@@ -225,7 +226,7 @@ void append_rows(const BatchHolder* batch, const Pages& pages, const AppendArray
   const Executor executor = current_executor();
   Status status;
   {
-    const nb::gil_scoped_release released;
+    const WithoutGil released;
     status = append(batch != nullptr ? batch->batch() : none, args, executor);
   }
   status.or_throw();
@@ -247,7 +248,7 @@ void rotate_rows(const BatchHolder* batch, const Array& q, const RopeTable* rope
   const Executor executor = current_executor();
   Status status;
   {
-    const nb::gil_scoped_release released;
+    const WithoutGil released;
     status = rotate(batch != nullptr ? batch->batch() : none, args, executor);
   }
   status.or_throw();
@@ -260,7 +261,7 @@ nb::object rotate_q(const BatchHolder* batch, nb::handle q, const RopeTable* rop
                              ? batch->tokens()
                              : -1;
   expect_ndim(rows, 3, "[tokens, heads, dim]");
-  const nb::object result =
+  nb::object result =
       out.is_none()
           ? empty_like(q, rows, {rows.extent[0], rows.extent[1], rows.extent[2]}, rows.dtype)
           : nb::borrow(out);

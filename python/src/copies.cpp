@@ -7,21 +7,10 @@
 #include "executor.h"
 #include "folio/cache/copy.h"
 #include "pages.h"
+#include "without_gil.h"
 
 namespace folio::python {
 namespace {
-
-std::vector<KVPlanes> planes_of(nb::sequence layers, const char* name, bool is_target) {
-  std::vector<KVPlanes> planes;
-  for (const nb::handle layer : layers) {
-    if (!nb::isinstance<Pages>(layer))
-      refuse_argument("{}[{}]: expected Pages", name, planes.size());
-    const auto& pages = nb::cast<const Pages&>(layer);
-    if (is_target) pages.expect_writable(name);
-    planes.push_back(pages.planes());
-  }
-  return planes;
-}
 
 /// Rows of integers: a list of tuples, or an array [n, columns].
 std::vector<int64_t> rows_of_ints(nb::handle copies, int columns, size_t& count) {
@@ -66,7 +55,7 @@ void pages_copied(nb::sequence source, nb::sequence target, nb::handle copies) {
     list.push_back({narrow<uint32_t>(rows[3 * i], i), narrow<uint32_t>(rows[3 * i + 1], i),
                     narrow<int32_t>(rows[3 * i + 2], i)});
   const Executor executor = current_executor();
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   copy_pages(from, to, list, executor).or_throw();
 }
 
@@ -78,7 +67,7 @@ void slots_copied(nb::sequence source, nb::sequence target, nb::handle copies) {
   std::vector<SlotCopy> list;
   for (size_t i = 0; i < count; ++i) list.push_back({rows[2 * i], rows[2 * i + 1]});
   const Executor executor = current_executor();
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   copy_slots(from, to, list, executor).or_throw();
 }
 

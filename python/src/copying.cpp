@@ -15,6 +15,8 @@ const char* instead_of(std::string_view type) {
   static const std::map<std::string_view, const char*> advice = {
       {"Pages", "it describes memory of others; copy that, and make Pages of the copy"},
       {"PagePool", "its sequences are those of one engine; make another, and admit them there"},
+      {"CacheManager", "it is of one pool; make another over another pool"},
+      {"Transfer", "it is one call of a tier; store or load again"},
       {"Step", "it reads arrays of others; make another of the same"},
       {"Batch", "it reads arrays of others; make another of the same"},
   };

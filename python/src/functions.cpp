@@ -11,6 +11,7 @@
 #include "calls.h"
 #include "executor.h"
 #include "folio/attention/merge.h"
+#include "without_gil.h"
 
 namespace folio::python {
 namespace {
@@ -87,14 +88,14 @@ nb::object attend_plan(const ThinAttention& attention, const Plan& plan, const P
   const Executor executor = current_executor();
   Status status;
   {
-    const nb::gil_scoped_release released;
+    const WithoutGil released;
     status = attend(attention.attention, plan.plan, call.args(), workspace.span(), executor);
   }
   status.or_throw();
   return call.result();
 }
 
-nb::object merge_parts(nb::sequence outs, nb::sequence lses, nb::handle out) {
+nb::object merge_parts(const nb::sequence& outs, const nb::sequence& lses, nb::handle out) {
   const size_t count = nb::len(outs);
   if (count == 0 || nb::len(lses) != count)
     refuse_argument("lses: expected one for each of {} outs (at least one), got {}", count,
@@ -128,7 +129,7 @@ nb::object merge_parts(nb::sequence outs, nb::sequence lses, nb::handle out) {
   const Executor executor = current_executor();
   Status status;
   {
-    const nb::gil_scoped_release released;
+    const WithoutGil released;
     status = merge(parts, tensor, lse_data, executor);
   }
   status.or_throw();

@@ -155,6 +155,14 @@ const Pages& layer_of(const KVCache& cache, int64_t layer) {
 
 }  // namespace
 
+std::vector<std::span<std::byte>> memory_of_cache(nb::handle cache) {
+  std::vector<std::span<std::byte>> memory;
+  if (!nb::isinstance<KVCache>(cache)) return memory;
+  for (const Buffer& buffer : *nb::cast<const KVCache&>(cache).buffers)
+    if (buffer.bytes() > 0) memory.emplace_back(buffer.data(), static_cast<size_t>(buffer.bytes()));
+  return memory;
+}
+
 void bind_kv_cache(nb::module_& m) {
   nb::class_<KVCache>(m, "KVCache",
                       "K and V of all layers in memory of its own: `cache[layer]`."

@@ -77,5 +77,8 @@ NB_MODULE(_core, m) {
   bind_step(m);
   bind_copies(m);
   bind_pool(m);
+#if FOLIO_KV_TIERS
+  bind_tiers(m);
+#endif
   refuse_copies(m);
 }

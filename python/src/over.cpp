@@ -6,6 +6,7 @@
 #include "executor.h"
 #include "folio/attention/merge.h"
 #include "step.h"
+#include "without_gil.h"
 
 namespace folio::python {
 namespace {
@@ -69,7 +70,7 @@ void attend_half(Kind& kind, const Pages& pages, const Batch& batch, AttentionAr
   const Attention attention = kind.attention(pages, call, limits);
   const Scratch memory(attention.plan_bytes()), workspace(attention.workspace_bytes());
   const AttentionPlan made = take(plan(attention, batch, memory.span()));
-  const nb::gil_scoped_release released;
+  const WithoutGil released;
   attend(attention, made, args, workspace.span(), executor).or_throw();
 }
 
@@ -128,7 +129,7 @@ nb::object attend_over(Step& step, nb::handle kind_object, const Pages& pages,
   const Partial parts[] = {cached.partial(), fresh.partial()};
   const Executor executor = current_executor();
   {
-    const nb::gil_scoped_release released;
+    const WithoutGil released;
     merge(parts, call.args().out, call.args().lse, executor).or_throw();
   }
   append_rows(&step, pages, {k, v, nb::none(), nb::none(), nullptr, 1e-6f});

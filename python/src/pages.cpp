@@ -242,6 +242,18 @@ void Pages::expect_writable(const char* function) const {
                     function);
 }
 
+std::vector<KVPlanes> planes_of(const nb::sequence& layers, const char* name, bool are_written) {
+  std::vector<KVPlanes> planes;
+  for (const nb::handle layer : layers) {
+    if (!nb::isinstance<Pages>(layer))
+      refuse_argument("{}[{}]: expected Pages", name, planes.size());
+    const auto& pages = nb::cast<const Pages&>(layer);
+    if (are_written) pages.expect_writable(name);
+    planes.push_back(pages.planes());
+  }
+  return planes;
+}
+
 void bind_pages(nb::module_& m) {
   nb::class_<Pages>(m, "Pages",
                     "K and V of one layer: a view of arrays, to which it holds references.")

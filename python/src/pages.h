@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,13 @@ class Pages {
 /// Two planes with equal results take the same kernels and the same plan: each stride is reduced to
 /// its alignment (up to 64 bytes) and whether heads or slots lie closer together.
 PagedKVView selection_of(const PagedKVView& view);
+
+/// Of a sequence of Pages, which may be a KVCache, the argument `name`. Throws Error for what is
+/// none, and for read-only ones where they are written.
+std::vector<KVPlanes> planes_of(const nb::sequence& layers, const char* name, bool are_written);
+
+/// The allocations of a KVCache; none for anything else.
+std::vector<std::span<std::byte>> memory_of_cache(nb::handle cache);
 
 void bind_pages(nb::module_& m);
 

@@ -85,7 +85,8 @@ int clear(PyObject* self) {
   if (pool.callables == nullptr) return 0;
   pool.callables->name.reset();
   pool.callables->name_companion.reset();
-  pool.callables->on_event.reset();
+  // a publisher's is called by the pool itself, as long as there is one
+  if (pool.callables->observer_use == nullptr) pool.callables->on_event.reset();
   pool.callables->on_eviction.reset();
   pool.callables->on_leaving.reset();
   return 0;
@@ -178,7 +179,7 @@ void bind_sequences(nb::class_<Pool>& type) {
   const nb::lock_self locked;
   type.def(
           "peek",
-          [](const Pool& p, nb::handle prompt, nb::bytes salt, uint64_t adapter,
+          [](const Pool& p, nb::handle prompt, const nb::bytes& salt, uint64_t adapter,
              nb::sequence spans) {
             ReadOptions read(salt, adapter);
             read.add_spans(spans);
@@ -189,8 +190,8 @@ void bind_sequences(nb::class_<Pool>& type) {
           "Tokens that admit would find now. Changes nothing.")
       .def(
           "admit",
-          [](Pool& p, nb::handle prompt, nb::bytes salt, uint64_t adapter, nb::sequence retention,
-             nb::handle decode, nb::sequence spans) {
+          [](Pool& p, nb::handle prompt, const nb::bytes& salt, uint64_t adapter,
+             nb::sequence retention, nb::handle decode, nb::sequence spans) {
             ReadOptions read(salt, adapter, retention, decode);
             read.add_spans(spans);
             return take(p.pool.admit(int32_of(prompt, "prompt"), read.options));
@@ -251,7 +252,7 @@ void bind_steps(nb::class_<Pool>& type) {
           "(from, to, tokens) of forks and trims, to be run before the next append.")
       .def(
           "begin_step",
-          [](Pool& p, nb::sequence ids) { return take(p.pool.begin_step(ids_of(ids))); },
+          [](Pool& p, const nb::sequence& ids) { return take(p.pool.begin_step(ids_of(ids))); },
           nb::arg("ids"), locked, "Holds the pages of these sequences until end_step.")
       .def(
           "end_step", [](Pool& p, StepTicket t) { p.pool.end_step(t).or_throw(); },
@@ -300,7 +301,7 @@ void bind_steps(nb::class_<Pool>& type) {
 
 }  // namespace
 
-std::vector<SequenceId> ids_of(nb::sequence ids) {
+std::vector<SequenceId> ids_of(const nb::sequence& ids) {
   std::vector<SequenceId> out;
   for (const nb::handle id : ids) {
     if (!nb::isinstance<SequenceId>(id))
@@ -361,7 +362,8 @@ groups, arena_bytes: of a hybrid model, with num_pages 0: {"rule": "full", "wind
 name: is called with a PageContent and gives 1 to 32 bytes (folio_kv.Sha256Names, or an engine's
 block hashes): for PagePool.name, and in a pool with events for every content that is stored. Its
 attribute name_companion, if it has one, likewise with a CompanionContent, for other groups' pages.
-on_event: is called with each PoolEvent as it happens, and the tokens of the page of a stored one.
+on_event: is called with each PoolEvent as it happens, and the tokens of the page of a stored one;
+what tiers.EventPublisher.add_pool gives is called without Python.
 From both, calls that would change the pool raise Error with code "busy"; what they raise goes to
 sys.unraisablehook, as the pool's own call is done, but for PagePool.name, which raises it.
 Raises Error naming the option.)");

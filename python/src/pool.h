@@ -18,7 +18,7 @@ struct Pool {
   uint32_t max_sequences = 0;
 };
 
-std::vector<SequenceId> ids_of(nanobind::sequence ids);
+std::vector<SequenceId> ids_of(const nanobind::sequence& ids);
 
 nanobind::dict stats_of(const PoolStats& stats);
 
@@ -26,10 +26,10 @@ nanobind::dict stats_of(const PoolStats& stats);
 struct ReadOptions {
   ReadOptions(const nanobind::bytes& salt, uint64_t adapter);
   /// `ranges`: (begin, end, level, milliseconds) each; `decode`: (level, milliseconds) or None.
-  ReadOptions(const nanobind::bytes& salt, uint64_t adapter, nanobind::sequence ranges,
+  ReadOptions(const nanobind::bytes& salt, uint64_t adapter, const nanobind::sequence& ranges,
               nanobind::handle decode);
   /// (offset, length, hash) each, 32 bytes of hash.
-  void add_spans(nanobind::sequence given);
+  void add_spans(const nanobind::sequence& given);
   ReadOptions(const ReadOptions&) = delete;
   ReadOptions& operator=(const ReadOptions&) = delete;
 
@@ -39,7 +39,7 @@ struct ReadOptions {
 };
 
 /// Of dictionaries, whose keys are the fields of GroupOptions.
-std::vector<GroupOptions> groups_of(nanobind::sequence groups);
+std::vector<GroupOptions> groups_of(const nanobind::sequence& groups);
 
 /// As dictionaries have it.
 const char* rule_name(GroupRule rule);

@@ -15,6 +15,7 @@
 #include "bindings.h"
 #include "errors.h"
 #include "pool.h"
+#include "tiers/observers.h"
 
 namespace folio::python {
 namespace {
@@ -141,18 +142,29 @@ std::unique_ptr<Callables> read_callables(nb::handle name, nb::handle on_event,
   auto callables = std::make_unique<Callables>();
   if (!name.is_none()) {
     callables->name = nb::borrow(name);
-    options.name = {.function = call_name, .context = callables.get()};
     if (nb::hasattr(name, "name_companion")) {
       callables->name_companion = name.attr("name_companion");
       expect_callable("name.name_companion", callables->name_companion);
-      options.name.companion = call_name_companion;
     }
+    options.name = name_function_of(callables.get());
   }
-  if (!on_event.is_none()) {
+  if (nb::isinstance<PoolObserver>(on_event)) {
+    callables->on_event = nb::borrow(on_event);
+    auto& observer = nb::cast<PoolObserver&>(on_event);
+    callables->observer_use = observer.take("on_event");
+    options.on_event = observer.function;
+  } else if (!on_event.is_none()) {
     callables->on_event = nb::borrow(on_event);
     options.on_event = {.function = call_on_event, .context = callables.get()};
   }
   return callables;
+}
+
+NameFunction name_function_of(Callables* callables) {
+  if (callables == nullptr || !callables->name.is_valid()) return {};
+  NameFunction name = {.function = call_name, .context = callables};
+  if (callables->name_companion.is_valid()) name.companion = call_name_companion;
+  return name;
 }
 
 nb::object name_bytes(const PageName& name, bool is_there) {

@@ -22,11 +22,15 @@ struct Callables {
   nanobind::object name, name_companion, on_event, on_eviction, on_leaving;
   /// where PagePool.name and companion_names, while they run, want the failure of the first two
   std::exception_ptr* failure = nullptr;
+  std::shared_ptr<const void> observer_use;  ///< of an `on_event` that is a PoolObserver
 };
 
 /// None: no function. Throws Error for what cannot be called; null without either.
 std::unique_ptr<Callables> read_callables(nanobind::handle name, nanobind::handle on_event,
                                           PoolOptions& options);
+
+/// The `name` of a pool's options once more, for who names pages beside it; none without one.
+NameFunction name_function_of(Callables* callables);
 
 /// Fewer bytes stand in front. Throws Error, which begins with `what`, for what is no bytes, or
 /// none, or too many.

@@ -100,7 +100,7 @@ const char* rule_name(GroupRule rule) {
   return "";
 }
 
-std::vector<GroupOptions> groups_of(nb::sequence groups) {
+std::vector<GroupOptions> groups_of(const nb::sequence& groups) {
   std::vector<GroupOptions> out;
   for (const nb::handle group : groups) out.push_back(group_of(group, out.size()));
   return out;

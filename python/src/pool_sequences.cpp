@@ -70,7 +70,7 @@ nb::dict explain(const Pool& self, SequenceId id, int32_t new_tokens) {
 ReadOptions::ReadOptions(const nb::bytes& salt, uint64_t adapter)
     : options{.salt = std::string_view(salt.c_str(), salt.size()), .adapter = adapter} {}
 
-ReadOptions::ReadOptions(const nb::bytes& salt, uint64_t adapter, nb::sequence given,
+ReadOptions::ReadOptions(const nb::bytes& salt, uint64_t adapter, const nb::sequence& given,
                          nb::handle decode)
     : ReadOptions(salt, adapter) {
   for (const nb::handle range : given) ranges.push_back(range_of(range, ranges.size()));
@@ -78,7 +78,7 @@ ReadOptions::ReadOptions(const nb::bytes& salt, uint64_t adapter, nb::sequence g
   if (!decode.is_none()) options.decode_retention = decode_of(decode);
 }
 
-void ReadOptions::add_spans(nb::sequence given) {
+void ReadOptions::add_spans(const nb::sequence& given) {
   for (const nb::handle each : given) {
     std::tuple<int32_t, int32_t, nb::bytes> span;
     ContentSpan& made = spans.emplace_back();

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "executor.h"
+#include "without_gil.h"
 
 namespace folio::python {
 namespace {
@@ -52,8 +53,7 @@ const Step::Planned& Step::planned(nb::handle kind, const Pages& pages, const Ca
   Attention attention = nb::cast<Kind&>(kind).attention(pages, call, limits);
   Scratch memory(attention.plan_bytes());
   const AttentionPlan made = take(plan(attention, batch(), memory.span()));
-  plans_.push_back(
-      {nb::borrow(kind), pages.selection(), call, std::move(attention), made, std::move(memory)});
+  plans_.push_back({nb::borrow(kind), pages.selection(), call, attention, made, std::move(memory)});
   return plans_.back();
 }
 
@@ -75,7 +75,7 @@ nb::object Step::attend(nb::handle kind, const Pages& pages, const AttendArrays&
   if (rows != nullptr) append_rows(this, pages, *rows);
   Status status;
   {
-    const nb::gil_scoped_release released;
+    const WithoutGil released;
     status = folio::attend(p.attention, p.plan, call.args(), workspace.span(), executor);
   }
   status.or_throw();

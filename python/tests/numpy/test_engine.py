@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import types
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from folio_kv import Unsupported
 from folio_kv._engine import Engine, members, names, parameters, value
 
 
@@ -89,15 +91,22 @@ def test_without_the_module_every_capability_is_refused(monkeypatch: pytest.Monk
     assert all("lacks nobodys_engine." in why for why in engine().refusals("1.4.0").values())
 
 
-def test_a_newer_version_is_warned_of_once() -> None:
+def test_a_newer_version_is_warned_of_once(module: Any, caplog: pytest.LogCaptureFixture) -> None:
     one = engine()
     assert one.warning("1.10.3") is None and one.why_not("1.10.3") is None
     assert one.warning("1.10rc1") is None
     assert one.why_not("1.11.0.dev0") is None and one.why_not("2.0rc1") is None
     assert one.warning("1.11.0.dev0").startswith("nobody's engine 1.11.0.dev0 is newer than")
     assert one.warning("1.11.0.dev0") is None
+    for _ in range(2):
+        one.expect("steps", "1.12", logging.getLogger("folio_kv"))
+    (said,) = caplog.messages
+    assert said.startswith("folio: nobody's engine 1.12 is newer than")
 
 
 @pytest.mark.parametrize("version", ["1.1.9", "0.33.0", "unknown"])
 def test_an_older_version_is_refused_whole(version: str) -> None:
-    assert engine().why_not(version) == f"nobody's engine: expected 1.2 or later, got {version}"
+    why = f"nobody's engine: expected 1.2 or later, got {version}"
+    assert engine().refusals(version) == {"steps": why, "caches": why}
+    with pytest.raises(Unsupported, match=f"^caches: {why}$"):
+        engine().expect("caches", version, logging.getLogger("folio_kv"))

@@ -109,6 +109,22 @@ def test_the_engine_fits_150_lines():
     assert len((ROOT / "examples/python/engine.py").read_text().splitlines()) <= 150
 
 
+def test_an_engine_that_is_started_again_loads_its_prompt():
+    lines = run(ROOT / "examples/python/tiers.py").splitlines()
+    assert [line.split(",")[0] for line in lines] == [
+        "first process: 0 of 1003 tokens found",
+        "second process: 992 of 1003 tokens found",
+        "the outputs are equal",
+    ]
+
+
+def test_the_core_of_the_tiers_example_stands_in_its_document():
+    core = re.search(
+        r"```python\n(    def serve.*?)```", (ROOT / "docs/python_tiers.md").read_text(), re.S
+    ).group(1)
+    assert core.strip() in (ROOT / "examples/python/tiers.py").read_text()
+
+
 @pytest.mark.parametrize("page", ["python/README.md", "docs/python.md"])
 def test_the_first_program_of_a_page_runs(page):
     program = re.search(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S).group(1)

@@ -27,10 +27,10 @@ def project_version() -> str:
     return match.group(1)
 
 
-def readelf(option: str) -> str:
+def readelf(option: str, module: str | pathlib.Path = str(_core.__file__)) -> str:
     if shutil.which("readelf") is None:
         pytest.skip("no readelf on this machine")
-    command = ["readelf", "--wide", option, str(_core.__file__)]
+    command = ["readelf", "--wide", option, str(module)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -93,9 +93,66 @@ def test_the_module_exports_nothing_but_its_entry() -> None:
     assert defined == ["PyInit__core"]
 
 
-def test_the_module_brings_no_openmp_runtime() -> None:
-    needed = re.findall(r"\(NEEDED\).*\[(.+)\]", readelf("--dynamic"))
-    assert not [name for name in needed if "omp" in name]
+def needed_libraries(module: str | pathlib.Path) -> set[str]:
+    """What the loader must find for it, beyond what every system with the C++ library has."""
+    of_systems = re.compile(r"(ld-linux.*|lib(c|dl|gcc_s|m|pthread|rt|stdc\+\+))\.so\.\d+")
+    needed = re.findall(r"\(NEEDED\).*\[(.+)\]", readelf("--dynamic", module))
+    assert needed
+    return {name for name in needed if not of_systems.fullmatch(name)}
+
+
+def test_the_package_carries_what_it_links() -> None:
+    if in_place():
+        pytest.skip("the working tree is imported, not an installed package")
+    libraries = [*SITE.rglob("*.so*")]
+    assert pathlib.Path(str(_core.__file__)) in libraries
+    needed = set().union(*map(needed_libraries, libraries))
+    assert needed <= {library.name for library in libraries if library.parent == SITE}
+    if needed:
+        assert "[$ORIGIN]" in readelf("--dynamic")
+    code = "import folio_kv; print(open('/proc/self/maps').read())"
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert [name for name in needed if str(SITE.resolve() / name) not in run.stdout] == []
+
+
+def test_what_is_loaded_at_run_time_is_not_linked() -> None:
+    loaded = re.compile(r"lib(zmq|ssl|crypto|uc[mpst]|nixl|cuda|g?omp)\b.*")
+    assert not [name for name in needed_libraries(str(_core.__file__)) if loaded.match(name)]
+
+
+def test_the_package_runs_where_the_system_has_no_library_of_tiers(tmp_path: pathlib.Path) -> None:
+    """There they are empty files, in a namespace of mounts."""
+    if in_place():
+        pytest.skip("the working tree is imported, not an installed package")
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
+        pytest.skip("no namespace of mounts is to be had: not root, or not allowed")
+    program = tmp_path / "program.py"
+    program.write_text("""
+from folio_kv import Error, tiers
+page = bytearray(b"page" * 1024)
+for tier in tiers.HostTier(1 << 20), tiers.DiskTier("pages", 1 << 30):
+    stored = tier.store([b"name"], [page])
+    assert stored.wait() and stored.outcomes == ["done"]
+tiers.RedisTier("redis://127.0.0.1:1", 1 << 20)
+for make in lambda: tiers.RedisTier("rediss://127.0.0.1:1", 1 << 20), tiers.UcxTransport:
+    try:
+        make()
+    except Error as e:
+        print(e.code, e)
+""")
+    script = """
+for file in $(ls /lib/*-linux-gnu/lib{isal,uring,hiredis,ssl,zmq,ucp}.so.*); do
+  mount --bind /dev/null "$(readlink -f "$file")"
+done 2> /dev/null
+exec "$@"
+"""
+    command = ["unshare", "--mount", "bash", "-c", script, "bash", sys.executable, str(program)]
+    run = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert re.fullmatch(
+        r"unsupported make_redis_tier: TLS .*Debian: libssl3.*\n"
+        r"unsupported make_ucx_transport: .*Debian: libucx0.*\n",
+        run.stdout,
+    )
 
 
 def test_the_stub_is_what_the_module_offers(tmp_path: pathlib.Path) -> None:
@@ -123,6 +180,7 @@ def test_the_source_distribution_holds_the_library(
     assert not links
     wanted = [
         "LICENSE",
+        "licenses/isa-l.txt",
         "licenses/nanobind.txt",
         "CMakeLists.txt",
         "src/module.cpp",
