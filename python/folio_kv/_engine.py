@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
-__all__ = ["Engine", "Hook", "members", "names", "pair", "parameters", "value"]
+from folio_kv.errors import Unsupported
+
+__all__ = ["Engine", "Hook", "members", "names", "pair", "parameters", "value", "version_of"]
 
 Hook = Callable[[], list[str]]  # what is missing, in words
 
@@ -107,6 +110,8 @@ class Engine:
 
     def refusals(self, version: str) -> dict[str, str]:
         """Why each capability is refused, by its name; "" where it is served."""
+        if (why := self.why_not(version)) is not None:
+            return dict.fromkeys(self.capabilities, why)
         told = {}
         for name, hooks in self.capabilities.items():
             missing = dict.fromkeys(what for hook in hooks for what in hook())
@@ -122,6 +127,17 @@ class Engine:
             f"{self.name} {version} is newer than the newest that folio is tested with "
             f"({_words(self.newest)}); what folio leans on was probed instead"
         )
+
+    def expect(self, capability: str, version: str, logger: logging.Logger) -> None:
+        """Raises Unsupported where it is refused; a version that was not tested is warned of."""
+        if why := self.refusals(version)[capability]:
+            raise Unsupported(f"{capability}: {why}")
+        if (warning := self.warning(version)) is not None:
+            logger.warning("folio: %s", warning)
+
+
+def version_of(package: ModuleType) -> str:
+    return str(getattr(package, "__version__", "of no version"))
 
 
 def pair(version: str) -> tuple[int, int]:

@@ -46,7 +46,8 @@ def register() -> None:
         return
     import vllm
 
-    refused = {name: why for name, why in capabilities().items() if why}
+    told = capabilities()
+    refused = {name: told[name] for name in _REPLACED if told[name]}
     for why in dict.fromkeys(refused.values()):
         of = ", ".join(name for name in refused if refused[name] == why)
         _logger.warning("folio: %s: %s; vLLM runs without folio there", of, why)

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What folio leans on in vLLM, whose attention classes are internal and change between releases.
 
-The two back ends are served or refused each by itself, so that no layer runs half on classes that
-folio guesses at.
+The back ends and the connector are served or refused each by itself, so that no layer runs half on
+classes that folio guesses at.
 """
 
 from __future__ import annotations
 
-import functools
-
-from folio_kv._engine import Engine, members, names, parameters, value
+from folio_kv._engine import Engine, members, names, parameters, value, version_of
 
 __all__ = ["ENGINE", "capabilities"]
 
@@ -17,6 +15,9 @@ _BACKEND = "vllm.v1.attention.backend"
 _CPU = "vllm.v1.attention.backends.cpu_attn"
 _CPU_MLA = "vllm.v1.attention.backends.mla.cpu_mla"
 _MLA = "vllm.model_executor.layers.attention.mla_attention"
+_CONNECTOR = "vllm.distributed.kv_transfer.kv_connector.v1.base"
+_COORDINATOR = "vllm.v1.core.kv_cache_coordinator"
+_SEARCH = "block_hashes max_cache_hit_length"
 _BUILD = "common_prefix_len common_attn_metadata fast_build"
 
 _BOTH = (
@@ -110,17 +111,50 @@ ENGINE = Engine(
             members(_MLA, "MLACommonDecodeMetadata", "seq_lens block_table"),
             parameters(_MLA, "MLACommonMetadataBuilder.build", _BUILD),
         ),
+        "FolioConnector": (
+            names(_CONNECTOR, "SupportsHMA KVConnectorTransferResults KVConnectorWorkerMetadata"),
+            names(
+                f"{_CONNECTOR[: -len('base')]}metrics", "KVConnectorStats KVConnectorPromMetrics"
+            ),
+            members(
+                _CONNECTOR,
+                "KVConnectorBase_V1",
+                "register_kv_caches bind_kv_cache_manager get_transfer_results wait_for_save "
+                "get_block_ids_with_load_errors build_connector_worker_meta has_pending_push_work "
+                "has_pending_block_frees get_external_cache_hit_sources reset_cache",
+            ),
+            members("vllm.config", "KVTransferConfig", "kv_load_failure_policy kv_role"),
+            members(
+                "vllm.v1.core.block_pool",
+                "BlockPool",
+                "blocks null_block hash_block_size touch free_blocks get_cached_block",
+            ),
+            members(
+                "vllm.v1.core.kv_cache_manager",
+                "KVCacheManager",
+                "block_pool coordinator get_block_ids",
+            ),
+            *(
+                parameters(_COORDINATOR, f"{kind}.find_longest_cache_hit", _SEARCH)
+                for kind in ("UnitaryKVCacheCoordinator", "HybridKVCacheCoordinator")
+            ),
+            members(_COORDINATOR, "KVCacheCoordinator", "single_type_managers"),
+            members(
+                "vllm.v1.kv_cache_interface",
+                "KVCacheConfig",
+                "num_blocks kv_cache_groups prefix_cacheable_group_ids transfer_group_ids",
+            ),
+            names(
+                "vllm.v1.kv_cache_interface",
+                "AttentionSpec UniformTypeKVCacheSpecs group_kernel_blocks",
+            ),
+        ),
     },
 )
 
 
-@functools.cache
 def capabilities() -> dict[str, str]:
-    """What of folio the installed vLLM can have: its back ends, each with "" or the reason why it
-    is refused.
-    """
+    """What of folio the installed vLLM can have, with "" or the reason why it is refused."""
     import vllm
 
-    version = getattr(vllm, "__version__", "of no version")
-    why = ENGINE.why_not(version)
-    return ENGINE.refusals(version) if why is None else dict.fromkeys(ENGINE.capabilities, why)
+    return ENGINE.refusals(version_of(vllm))

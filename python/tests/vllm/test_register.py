@@ -23,7 +23,6 @@ def backends() -> Iterator[Any]:
     def forget() -> None:
         AttentionBackendEnum.CPU_ATTN.clear_override()
         AttentionBackendEnum.CPU_MLA.clear_override()
-        versions.capabilities.cache_clear()
         versions.ENGINE._warned.clear()
 
     forget()
