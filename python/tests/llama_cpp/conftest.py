@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -43,3 +46,42 @@ def pair(
     made = Pair(built / "llama_run", model_files[request.param], built / "libggml-folio.so")
     yield made
     made.close()
+
+
+def tool(action: str) -> pathlib.Path:
+    made = subprocess.run(
+        [sys.executable, ROOT / "tools/llama_cpp.py", action], stdout=subprocess.PIPE, text=True
+    )
+    assert made.returncode == 0, f"tools/llama_cpp.py {action} failed: its words stand above"
+    return pathlib.Path(made.stdout.split()[-1])
+
+
+@pytest.fixture(scope="session")
+def sites(built: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, pathlib.Path]:
+    """Folders as of installed packages: `folio` of the wheel, `llama` of llama-cpp-python."""
+    folder = tmp_path_factory.mktemp("sites")
+    with zipfile.ZipFile(tool("wheel")) as wheel:
+        wheel.extractall(folder / "folio")
+    package = folder / "llama/llama_cpp"
+    shutil.copytree(tool("sources").parents[1] / "llama_cpp", package)
+    shutil.copytree(built / "llama", package / "lib")  # a wheel has copies for links
+    return {"folio": folder / "folio", "llama": folder / "llama"}
+
+
+@pytest.fixture(scope="session")
+def text_models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """The path of a model with a vocabulary of bytes, by its name in llama_models.MODELS."""
+    folder = tmp_path_factory.mktemp("text")
+
+    @functools.cache
+    def path(name: str) -> str:
+        file = folder / f"{name}.gguf"
+        models.write(file, name, has_text=True)
+        return str(file)
+
+    return path
+
+
+@pytest.fixture(scope="session")
+def text_model(text_models: Callable[[str], str]) -> str:
+    return text_models("llama")

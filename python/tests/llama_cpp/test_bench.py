@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 from typing import Any
@@ -57,3 +58,14 @@ def test_an_unknown_cell_is_refused() -> None:
     command = [sys.executable, BENCH, "--cells", "tg@5"]
     refused = subprocess.run(command, capture_output=True, text=True)
     assert refused.returncode == 2 and "--cells: expected some of tg@0" in refused.stderr
+
+
+@pytest.mark.full
+def test_the_bench_of_prompts_shows_a_restart_and_a_cost(text_model: str) -> None:
+    small = ["--tokens", "512", "--turns", "1", "--requests", "2", "--threads", "1"]
+    command = [sys.executable, BENCH.with_name("prompts.py"), "--model", text_model, *small]
+    said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert "restart, 552 tokens, 512 of them restored: " in said
+    assert re.search(
+        r"^cost, wall time: [0-9.]+ tokens/s without, [0-9.]+ with: ", said, re.MULTILINE
+    )

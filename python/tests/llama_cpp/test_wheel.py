@@ -18,19 +18,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-import urllib.error
-import urllib.request
-import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import backend_ops
 import pytest
 from newer_ggml import NEWER
-from reserved_port import ReservedPort
 
-import llama_models as models
+from server_process import Server, streamed
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 TOOL = runpy.run_path(str(ROOT / "tools/llama_cpp.py"))
@@ -48,26 +43,6 @@ model.close()
 
 # What is asked of llama-cpp-python's version: the first release tested, or a later one.
 WANTED = f">={next(iter(RELEASES))}"
-
-
-def tool(action: str) -> pathlib.Path:
-    made = subprocess.run(
-        [sys.executable, ROOT / "tools/llama_cpp.py", action], stdout=subprocess.PIPE, text=True
-    )
-    assert made.returncode == 0, f"tools/llama_cpp.py {action} failed: its words stand above"
-    return pathlib.Path(made.stdout.split()[-1])
-
-
-@pytest.fixture(scope="session")
-def sites(built: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, pathlib.Path]:
-    """Folders as of installed packages: `folio` of the wheel, `llama` of llama-cpp-python."""
-    folder = tmp_path_factory.mktemp("sites")
-    with zipfile.ZipFile(tool("wheel")) as wheel:
-        wheel.extractall(folder / "folio")
-    package = folder / "llama/llama_cpp"
-    shutil.copytree(tool("sources").parents[1] / "llama_cpp", package)
-    shutil.copytree(built / "llama", package / "lib")  # a wheel has copies for links
-    return {"folio": folder / "folio", "llama": folder / "llama"}
 
 
 @pytest.fixture
@@ -88,13 +63,6 @@ def run(sites: dict[str, pathlib.Path], tmp_path: pathlib.Path) -> Run:
     return python
 
 
-@pytest.fixture(scope="session")
-def text_model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    file = tmp_path_factory.mktemp("text") / "llama.gguf"
-    models.write(file, "llama", has_text=True)
-    return str(file)
-
-
 def served(result: subprocess.CompletedProcess[str]) -> bool:
     """Whether the device's counters tell of nodes that it ran."""
     return re.search(r"^ggml-folio: nodes [1-9]", result.stderr, re.MULTILINE) is not None
@@ -111,52 +79,6 @@ def test_attention_runs_on_folio_after_enable(run: Run, text_model: str) -> None
 SERVED = "ggml-folio: folio serves 2 of 2 attention layers: 0-1; "
 
 
-class Server:
-    """The documented command, with a model; `errors` is what it writes to stderr."""
-
-    def __init__(self, sites: dict[str, pathlib.Path], model: str, folder: pathlib.Path) -> None:
-        self.errors, self._port = folder / "stderr", ReservedPort()
-        (command,) = re.findall(
-            r"^build/llama_cpp/venv/bin/python -m (folio_llama_cpp.server .*)$",
-            (ROOT / "docs/llama_cpp.md").read_text(),
-            re.MULTILINE,
-        )
-        options = f"--port {self._port.number} --n_ctx 256 --n_threads 1"
-        path = os.pathsep.join(str(site) for site in sites.values())
-        with self.errors.open("w") as file:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", *command.replace("MODEL.gguf", model).split()]
-                + options.split(),
-                env={**os.environ, "PYTHONPATH": path, "FOLIO_GGML_TRACE": "1"},
-                stderr=file,
-            )
-
-    def open(self, **body: Any) -> Any:
-        """The response to a request for a completion; the server may still be starting."""
-        url = f"http://127.0.0.1:{self._port.number}/v1/completions"
-        data = json.dumps({"temperature": 0, **body}).encode()
-        request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-        while True:
-            assert self.process.poll() is None, self.errors.read_text()
-            try:
-                return urllib.request.urlopen(request, timeout=600)
-            except urllib.error.HTTPError as error:
-                raise AssertionError(error.read().decode() + self.errors.read_text()) from error
-            except urllib.error.URLError:
-                time.sleep(0.2)
-
-    def end(self, by: int) -> str:
-        self.process.send_signal(by)
-        self.process.wait(600)
-        return self.errors.read_text()
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        self._port.close()
-
-
 @pytest.fixture
 def server(
     sites: dict[str, pathlib.Path], text_model: str, tmp_path: pathlib.Path
@@ -164,20 +86,6 @@ def server(
     made = Server(sites, text_model, tmp_path)
     yield made
     made.close()
-
-
-def streamed(response: Any, has_begun: Callable[[], object] = lambda: None) -> tuple[str, str]:
-    """A streamed completion's text and why it ended; `has_begun` is called at its first piece."""
-    text, reason = "", ""
-    with response:
-        for line in response:
-            piece = line.decode().removeprefix("data: ").strip()
-            if piece in ("", "[DONE]") or piece.startswith(":"):
-                continue
-            (choice,) = json.loads(piece)["choices"]
-            text, reason = text + choice["text"], choice["finish_reason"] or reason
-            has_begun()
-    return text, reason
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,11 @@
 
 `enable` loads libggml-folio.so, a device of ggml, into the libraries of llama-cpp-python. Contexts
 made from then on compute attention with it; everything else stays llama.cpp's own.
+
+    folio_llama_cpp.enable(cache="DIR", bytes="20GiB")
+
+also keeps prompts: models that are loaded from then on find the prompts of earlier requests and of
+earlier processes in a directory, or in a Redis server.
 """
 
 from __future__ import annotations
@@ -20,13 +25,27 @@ import importlib.metadata
 import os
 import pathlib
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-__all__ = ["Installed", "NotEnabled", "enable", "installed", "is_enabled", "library"]
+__all__ = [
+    "BadCache",
+    "Installed",
+    "NotEnabled",
+    "enable",
+    "installed",
+    "is_enabled",
+    "library",
+    "prompt_figures",
+]
+
+from folio_llama_cpp.errors import BadCache
 
 _DEVICE = b"folio"
+_DEFAULT_BYTES = "10GiB"
+_hooks: list[tuple[tuple[str, int], Any]] = []  # of the prompts' store, once there is one
 
 
 class NotEnabled(RuntimeError):
@@ -59,7 +78,7 @@ def is_enabled() -> bool:
     return bool(_function(_llama_cpp()[2], "ggml_backend_reg_by_name")(_DEVICE))
 
 
-def enable() -> None:
+def enable(*, cache: str | os.PathLike[str] | None = None, bytes: int | str | None = None) -> None:
     """Gives attention to folio in every context that is made from now on. A second call does
     nothing; contexts that were there before stay as they are.
 
@@ -67,8 +86,14 @@ def enable() -> None:
     on it is on unless told otherwise. A model that is loaded with `flash_attn=False` runs without
     folio, and a RuntimeWarning says so.
 
-    Raises NotEnabled, with the reason, and leaves llama-cpp-python as it was.
+    cache: where prompts are kept, a directory of this process alone or a redis:// URL that several
+    share; asks for the package folio-kv. bytes: how much of it, 10 GiB unless told otherwise, a
+    number or a text such as "20GiB"; prompts used longest ago go. Logger: "folio_llama_cpp".
+
+    Raises NotEnabled, with the reason, and leaves llama-cpp-python as it was; BadCache for `cache` or
+    `bytes`, with what was expected and what came.
     """
+    keep_prompts = _prompts_keeper(cache, bytes)
     llama_cpp, folder, ggml = _llama_cpp()
     if not is_enabled():
         path = library()
@@ -82,6 +107,46 @@ def enable() -> None:
                 f"load {path}; it has written the reason to stderr"
             )
     _turn_flash_attention_on(llama_cpp.Llama)
+    keep_prompts(llama_cpp)
+
+
+def prompt_figures(model: Any) -> dict[str, float]:
+    """Counters of a loaded model's prompts, and the seconds that keeping and restoring them took;
+    empty where they are not kept."""
+    from folio_llama_cpp.hooks import prompts_of
+
+    prompts = prompts_of(model)
+    return {} if prompts is None else prompts.all_figures()
+
+
+def _prompts_keeper(
+    cache: str | os.PathLike[str] | None, size: int | str | None
+) -> Callable[[ModuleType], None]:
+    """Opens the prompts' store; what is returned puts it behind llama-cpp-python's models."""
+    if cache is None:
+        if size is not None:
+            raise BadCache(f"bytes: expected a cache for them, got {size!r} and no cache")
+        return lambda llama_cpp: None
+    from folio_llama_cpp.store import bytes_of, open_store
+
+    place, count = os.fspath(cache), bytes_of(_DEFAULT_BYTES if size is None else size, "bytes")
+    if _hooks:
+        if _hooks[0][0] != (place, count):
+            raise BadCache(f"cache: expected {_hooks[0][0][0]!r} as before, got {place!r}")
+        return lambda llama_cpp: None
+    store = open_store(place, count, "cache")
+
+    def keep_prompts(llama_cpp: ModuleType) -> None:
+        from folio_llama_cpp.hooks import Hooks
+        from folio_llama_cpp.states import Unknown
+
+        try:
+            _hooks.append(((place, count), Hooks(llama_cpp, store)))
+        except Unknown as reason:
+            store.close()
+            raise NotEnabled(f"prompts cannot be kept: {reason}") from None
+
+    return keep_prompts
 
 
 def _llama_cpp() -> tuple[ModuleType, pathlib.Path, ctypes.CDLL]:
