@@ -4,8 +4,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
+#include <functional>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "capacity/capacity.h"
 #include "directory/cache.h"
@@ -14,54 +18,51 @@
 #include "parts/streams.h"
 #include "replay_command.h"
 #include "transfer/transfer_bench.h"
+#include "watch/watch.h"
 
 namespace {
 
 int run(int argc, char** argv) {
   CLI::App app{"Tools around folio, a paged KV cache and attention over it", "folio"};
   app.require_subcommand(1);
-  folio::cli::ReplayOptions options;
-  CLI::App* const replay =
-      app.add_subcommand("replay", "Replay a request trace through pool, append and attention");
-  folio::cli::add_replay_options(*replay, options);
-  folio::cli::CapacityOptions plan;
-  CLI::App* const capacity =
-      app.add_subcommand("plan-capacity", "Hit rate and memory against the size of the pool");
-  folio::cli::add_capacity_options(*capacity, plan);
-  folio::cli::CacheOptions cache;
-  CLI::App* const directory =
-      app.add_subcommand("cache", "Look at a disk tier's directory, check it or compact it");
-  folio::cli::add_cache_options(*directory, cache);
-  folio::cli::TransferBenchOptions transfer;
-  CLI::App* const bench =
-      app.add_subcommand("transfer-bench", "Pages from one process to another, and how fast");
-  folio::cli::add_transfer_bench_options(*bench, transfer);
+  std::vector<std::pair<CLI::App*, std::function<folio::Status()>>> commands;
+  const auto add = [&](const char* name, const char* description, auto add_options, auto& options,
+                       auto command) {
+    CLI::App* const added = app.add_subcommand(name, description);
+    add_options(*added, options);
+    commands.emplace_back(added, [&options, command] { return command(options); });
+  };
+  using namespace folio::cli;
+  ReplayOptions options;
+  add("replay", "Replay a request trace through pool, append and attention", add_replay_options,
+      options, replay);
+  CapacityOptions plan;
+  add("plan-capacity", "Hit rate and memory against the size of the pool", add_capacity_options,
+      plan, plan_capacity);
+  CacheOptions cache;
+  add("cache", "Look at a disk tier's directory, check it or compact it", add_cache_options, cache,
+      run_cache);
+  TransferBenchOptions transfer;
+  add("transfer-bench", "Pages from one process to another, and how fast",
+      add_transfer_bench_options, transfer, transfer_bench);
+  WatchOptions watched;
+  add("watch", "Follow an engine: prefixes, media and hits, in the terminal and as a page",
+      add_watch_options, watched, watch);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     std::ostringstream help, mistake;
     const int status = app.exit(error, help, mistake);
-    folio::cli::show(help.str());
-    folio::cli::tell(mistake.str());
+    show(help.str());
+    tell(mistake.str());
     return status == 0 ? 0 : 2;
   }
-  options.output.command = plan.output.command = folio::cli::command_line(argc, argv);
-  const char* command = "replay";
-  folio::Status status;
-  if (capacity->parsed()) {
-    command = "plan-capacity";
-    status = folio::cli::plan_capacity(plan);
-  } else if (directory->parsed()) {
-    command = "cache";
-    status = folio::cli::run_cache(cache);
-  } else if (bench->parsed()) {
-    command = "transfer-bench";
-    status = folio::cli::transfer_bench(transfer);
-  } else {
-    status = folio::cli::replay(options);
-  }
+  options.output.command = plan.output.command = command_line(argc, argv);
+  const auto& [app_of_command, run_command] = *std::find_if(
+      commands.begin(), commands.end(), [](const auto& c) { return c.first->parsed(); });
+  const folio::Status status = run_command();
   if (status.is_ok()) return 0;
-  folio::cli::tell(fmt::format("folio {}: {}\n", command, status.message()));
+  tell(fmt::format("folio {}: {}\n", app_of_command->get_name(), status.message()));
   return status.code() == folio::Errc::internal ? 1 : 2;
 }
 

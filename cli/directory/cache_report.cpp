@@ -25,13 +25,9 @@ std::string hex(const PageName& name) {
 
 double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-/// "3.2 h"; a clock that was put back gives 0.
+/// A clock that was put back gives 0.
 std::string age(int64_t stored_at, int64_t now) {
-  const auto seconds = static_cast<double>(std::max<int64_t>(0, now - stored_at));
-  if (seconds < 120) return fmt::format("{:.0f} s", seconds);
-  if (seconds < 2 * 3600) return fmt::format("{:.1f} min", seconds / 60);
-  if (seconds < 48 * 3600) return fmt::format("{:.1f} h", seconds / 3600);
-  return fmt::format("{:.1f} d", seconds / 86400);
+  return elapsed(static_cast<double>(now - stored_at));
 }
 
 /// The first and the last time at which pages of a segment were stored.

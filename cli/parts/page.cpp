@@ -2,11 +2,14 @@
 /// cli/parts/page.cpp: the parts of a page put together.
 #include "parts/page.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <utility>
 
 // The files that are built into the tool: cli/page/ and Chart.js, empty where it is missing.
-extern const std::string_view page_html, page_css, page_script, page_licences, page_chart_js;
+extern const std::string_view page_html, page_css, page_charts, page_script, page_licences,
+    page_chart_js;
 
 namespace folio::cli {
 namespace {
@@ -19,10 +22,11 @@ std::string dump(const ordered_json& data) {
 
 }  // namespace
 
-Status can_make_pages() {
+Status can_make_pages(std::string_view option) {
   if (!page_chart_js.empty()) return {};
-  return {Errc::unsupported,
-          "--report: this folio was built without Chart.js (Debian: libjs-chart.js)"};
+  return {
+      Errc::unsupported,
+      fmt::format("{}: this folio was built without Chart.js (Debian: libjs-chart.js)", option)};
 }
 
 std::string escape_html(std::string_view text) {
@@ -57,11 +61,23 @@ std::string script_json(const ordered_json& data) {
 }
 
 std::string make_page(std::string_view title, const ordered_json& data) {
+  return make_page(title, data, {.script = page_script});
+}
+
+std::string make_page(std::string_view title, const ordered_json& data, const PageParts& own) {
   const std::string shown_title = escape_html(title), json = script_json(data);
   const std::string licences = escape_html(page_licences);
+  const std::string style = std::string(page_css).append(own.style);
   const std::pair<std::string_view, std::string_view> parts[] = {
-      {"{{title}}", shown_title},      {"{{style}}", page_css},     {"{{data}}", json},
-      {"{{chart.js}}", page_chart_js}, {"{{script}}", page_script}, {"{{licences}}", licences}};
+      {"{{title}}", shown_title},
+      {"{{style}}", style},
+      {"{{top}}", own.top},
+      {"{{data}}", json},
+      {"{{chart.js}}", page_chart_js},
+      {"{{charts}}", page_charts},
+      {"{{script}}", own.script},
+      {"{{licences}}", licences},
+      {"{{policy}}", own.asks_its_server ? "; connect-src 'self'" : ""}};
   // One pass over the template: what is put in is not searched again.
   std::string page;
   std::string_view rest = page_html;

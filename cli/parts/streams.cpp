@@ -36,6 +36,8 @@ void flush_output() {
   if (first_error == 0 && std::fflush(stdout) != 0) first_error = errno;
 }
 
+bool is_output_lost() { return first_error != 0; }
+
 Status finish_output() {
   flush_output();
   // Some file systems say only to who closes a file that it had no room.

@@ -23,6 +23,9 @@ void tell(std::string_view text);
 /// Hands on what has been shown, so that what others write to the same place stands behind it.
 void flush_output();
 
+/// Something that was shown is lost: there is no use in showing more.
+[[nodiscard]] bool is_output_lost();
+
 /// At the end. Errors: io with the reason where something that was shown is lost
 Status finish_output();
 

@@ -16,6 +16,21 @@ std::string printable(std::string_view text, size_t most) {
   return text.size() <= most ? shown : shown + "...";
 }
 
+std::string grouped(int64_t value) {
+  std::string digits = fmt::format("{}", value);
+  const size_t first = value < 0 ? 1 : 0;
+  for (size_t at = digits.size(); at > first + 3;) digits.insert(at -= 3, 1, ',');
+  return digits;
+}
+
+std::string elapsed(double seconds) {
+  seconds = std::max(seconds, 0.0);
+  if (seconds < 120) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 2 * 3600) return fmt::format("{:.1f} min", seconds / 60);
+  if (seconds < 48 * 3600) return fmt::format("{:.1f} h", seconds / 3600);
+  return fmt::format("{:.1f} d", seconds / 86400);
+}
+
 void Summary::line(std::string_view label, std::string_view value) {
   text += fmt::format("{:<{}}{}\n", label, width, value);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -12,6 +13,11 @@ namespace folio::cli {
 /// For a terminal: bytes that are no printable ASCII become '?', and what is longer than `most` is
 /// cut and ends in "...".
 std::string printable(std::string_view text, size_t most);
+
+/// "1,234,567"
+std::string grouped(int64_t value);
+/// "12 s", "3.2 h", "5.0 d"; a time below 0 is 0.
+std::string elapsed(double seconds);
 
 /// Lines with labels, which have `width` columns.
 struct Summary {

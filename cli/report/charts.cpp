@@ -193,13 +193,6 @@ ordered_json shown(double value) {
   return rounded;
 }
 
-std::string grouped(int64_t value) {
-  std::string digits = fmt::format("{}", value);
-  const size_t first = value < 0 ? 1 : 0;
-  for (size_t at = digits.size(); at > first + 3;) digits.insert(at -= 3, 1, ',');
-  return digits;
-}
-
 ordered_json percent(int64_t part, int64_t whole) {
   if (whole <= 0) return nullptr;
   return shown(100.0 * static_cast<double>(part) / static_cast<double>(whole));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "parts/text.h"
 #include "replay/recorder.h"
 
 namespace folio::cli {
@@ -15,9 +16,6 @@ namespace folio::cli {
 nlohmann::ordered_json shown(double value);
 /// 100 * part / whole; null without a whole.
 nlohmann::ordered_json percent(int64_t part, int64_t whole);
-
-/// "1,234,567"
-std::string grouped(int64_t value);
 
 /// All charts of one replay. `step`: what a step is, for an axis: "step" or "request".
 nlohmann::ordered_json replay_charts(const PageRecorder& recorder, const std::string& step);

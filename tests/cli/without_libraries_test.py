@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """tests/cli/without_libraries_test.py TRACE WITHOUT_TIERS [WITHOUT_MEDIA]: the tool where libraries are missing says which.
 
-WITHOUT_TIERS is the tool without ISA-L, OpenSSL and prometheus-cpp; WITHOUT_MEDIA has tiers, without hiredis, UCX and liburing.
+WITHOUT_TIERS is the tool without ISA-L, OpenSSL and prometheus-cpp; WITHOUT_MEDIA has tiers, without hiredis, UCX liburing, ZeroMQ,
+libcurl and CivetWeb.
 """
 
 import os
@@ -52,6 +53,7 @@ class WithoutTiers(WithoutLibraries):
         for command in ("ls", "check", "compact"):
             self.expect_refused((TOOL, "cache", command, self.folder.name), "folio cache: this build has no tiers", "libisal-dev")
         self.expect_refused((TOOL, "transfer-bench"), "folio transfer-bench: this build has no tiers", "libisal-dev")
+        self.expect_refused((TOOL, "watch", "tcp://127.0.0.1:1"), "folio watch: this build has no tiers", "libisal-dev")
 
     def test_a_replay_in_memory_needs_none(self):
         outcome = tool.replay(TOOL, SHIPPED_TRACE, *BLOCKS)
@@ -72,6 +74,15 @@ class WithoutMedia(WithoutLibraries):
     def test_ucx_is_refused(self):
         self.expect_refused((WITHOUT_MEDIA, "transfer-bench", "--transport", "ucx", "--pages", 1),
                             "transfer-bench: make_ucx_transport: this build has no UCX", "libucx-dev")
+
+    def test_what_watches_is_refused_part_by_part(self):
+        for options, words in (
+            (("tcp://127.0.0.1:1",), ("folio watch: EventSubscriber::create: this build has no ZeroMQ", "libzmq3-dev")),
+            (("--metrics", "http://127.0.0.1:1/"), ("folio watch: --metrics: this build has no libcurl", "libcurl4-openssl-dev")),
+            (("tcp://127.0.0.1:1", "--page"), ("folio watch: --page: ", "libcivetweb-dev")),
+        ):
+            with self.subTest(options=options):
+                self.expect_refused((WITHOUT_MEDIA, "watch", *options), *words)
 
     def test_a_disk_is_used_without_io_uring(self):
         disk = ("--disk", self.path("disk"), "--disk-bytes", "1024TiB")
