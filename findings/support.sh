@@ -5,6 +5,7 @@
 #   need NAME==VERSION ...    installs these packages, and nothing that they ask for, into a temporary folder that goes with the script
 #   [older NAME==VERSION ...] installs an older release beside them; the program finds it in the folder that the variable OLDER names
 #   [skip_init PACKAGE]       empties the package's __init__.py, where that imports much that the find has no use for
+#   [stand_in MODULE ...]     puts empty modules for these and what is in them, which the find's packages import and it has no use for
 #   expect TEXT               what a good engineer would guess, as the program of `see` would print it
 #   see TEXT <<'PYTHON'       runs the program with these packages, and ends with 0 if it prints just TEXT
 #
@@ -38,6 +39,12 @@ skip_init() {
   done
 }
 
+stand_in() {
+  cp "$(dirname "$0")/stand_in.py" "$folder/packages/sitecustomize.py"
+  stand_ins=$*
+  echo "stand-in: $stand_ins"
+}
+
 expect() {
   expected=$1
   echo "expected: $expected"
@@ -45,7 +52,10 @@ expect() {
 
 see() {
   status=0
-  (cd "$folder" && OLDER="$folder/older" PYTHONPATH="$folder/packages" PYTHONDONTWRITEBYTECODE=1 "$PYTHON" - >seen 2>errors) || status=$?
+  (
+    export STAND_INS="${stand_ins-}" OLDER="$folder/older" PYTHONPATH="$folder/packages" PYTHONDONTWRITEBYTECODE=1
+    cd "$folder" && "$PYTHON" - >seen 2>errors
+  ) || status=$?
   seen=$(cat "$folder/seen")
   echo "seen:     $seen"
   if [ "$status" != 0 ]; then
