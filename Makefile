@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of the README. Each sees to its own needs: packages, configuration, build. Everything else is CMake's presets.
-.PHONY: demo test test-rest test-wheel test-all cuda cuda-all python llama-cpp test-engines test-engines-full bench bench-peers format coverage docs clean
+.PHONY: demo test test-rest test-wheel test-all cuda cuda-all python llama-cpp test-engines test-engines-full vllm bench bench-peers format coverage docs clean
 
 BUILD := build/release
 TOOL := build/demo/cli/folio
@@ -64,19 +64,35 @@ python:
 
 test-engines:
 	tools/install_dependencies.sh
-	tools/engines.py test llama_cpp transformers vllm -- --architectures=third --engines=quick
+	tools/engines.py test llama_cpp transformers vllm sglang lmcache -- --architectures=third --engines=quick
 
 test-engines-full:
 	tools/install_dependencies.sh
-	tools/engines.py test llama_cpp transformers transformers_newest vllm -- --architectures=all --engines=full
+	tools/engines.py test llama_cpp transformers transformers_newest vllm sglang lmcache -- --architectures=all --engines=full
 
 # llama.cpp with its attention on folio: a virtual environment of llama-cpp-python, its server and the wheel folio-llama-cpp, with
 # libggml-folio.so inside.
 llama-cpp:
 	tools/install_dependencies.sh python
-	@python="$$(tools/llama_cpp.py install)" && "$$python" -m folio_llama_cpp && printf '%s\n' "" "To serve a model on folio:" \
-	  "  $$python -m folio_llama_cpp.server --model MODEL.gguf --interrupt_requests false" "To give it to llama.cpp's own programs:" \
+	@python="$$(tools/llama_cpp.py install)" && "$$python" -m folio_llama_cpp && printf '%s\n' "" \
+	  "To serve a model on folio:" \
+	  "  $$python -m folio_llama_cpp.server --model MODEL.gguf --interrupt_requests false" \
+	  "and to find its prompts again when it is started anew, with the folder PROMPTS:" \
+	  "  $$python -m folio_llama_cpp.server --prompt-cache PROMPTS \\" \
+	  "    --model MODEL.gguf --interrupt_requests false" \
+	  "To give it to llama.cpp's own programs:" \
 	  "  export GGML_BACKEND_PATH=$$("$$python" -m folio_llama_cpp --library)"
+
+# vLLM for CPUs with folio: a virtual environment of its packages and folio-kv.
+vllm:
+	tools/install_dependencies.sh python
+	@python="$$(tools/engines.py install vllm)" && printf '%s\n' "" \
+	  "To serve a model whose prompts survive a restart, in the folder PROMPTS:" \
+	  "  VLLM_ENABLE_V1_MULTIPROCESSING=0 \\" \
+	  "    $$python -m vllm.entrypoints.openai.api_server --model MODEL \\" \
+	  "    --kv-transfer-config '{\"kv_connector\": \"FolioConnector\", \"kv_role\": \"kv_both\"," \
+	  "      \"kv_connector_module_path\": \"folio_kv.vllm.connector\"," \
+	  "      \"kv_connector_extra_config\": {\"disk\": \"PROMPTS\", \"disk_bytes\": \"100GiB\"}}'"
 
 # Every broken kernel, each built and run in the emulator; what found it goes into the document.
 cuda-mutants: configure

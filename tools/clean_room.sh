@@ -1,12 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# tools/clean_room.sh [GOAL ...]: proves the README on a machine that has nothing: a minimal Debian 12 with git and make only, a
-# clean clone of HEAD, then `make GOAL` for each goal (default: demo test python). Needs root and debootstrap; takes packages from the
-# mirror and the Python index that this system uses, and about 4 GB under TMPDIR until it ends. Prints PASS or FAIL with the times.
+# tools/clean_room.sh [GOAL|DOCUMENT ...]: proves the README and documents on a machine that has
+# nothing: a minimal Debian 12 with git and make only, a clean clone of HEAD, then `make GOAL` for
+# each goal (default: demo test python), and the commands of each DOCUMENT (docs/engines.md) that
+# begin with a clone, as they stand there: tools/three_commands.py, which serves models on port
+# 8000. Needs root, debootstrap and, for documents, python3; takes packages from the mirror and the
+# Python index that this system uses, and about 4 GB under TMPDIR until it ends, for documents 12.
+# Prints PASS or FAIL with the times.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 repository=$PWD
-case "${1:-}" in -*) sed -n '3,5s/^# //p' "$0" >&2; exit 2 ;; esac
+case "${1:-}" in -*) sed -n '3,9s/^# //p' "$0" >&2; exit 2 ;; esac
 
 mirror=$({ cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null || true; } |
   awk '$1 == "URIs:" { uri = $2 } $1 == "Suites:" && $2 == "bookworm" { print uri; exit }
@@ -19,7 +23,7 @@ fi
 room=$(mktemp -d -t folio_clean_room.XXXXXX)
 system=$room/system
 leave() {
-  umount "$system/proc" 2>/dev/null || true
+  umount "$system/dev/shm" "$system/sys" "$system/proc" 2>/dev/null || true
   rm -rf --one-file-system "$room"
 }
 trap leave EXIT
@@ -28,7 +32,12 @@ include=git,make
 case $mirror in https:*) include=$include,ca-certificates ;; esac
 debootstrap --variant=minbase --include=$include bookworm "$system" "$mirror" >"$room/debootstrap.log" ||
   { tail "$room/debootstrap.log"; exit 1; }
+# As a machine that has booted has them: engines ask for processors, and share memory.
 mount -t proc proc "$system/proc"
+mount -t sysfs -o ro sysfs "$system/sys"
+rm -rf "$system/dev/shm"
+mkdir "$system/dev/shm"
+mount -t tmpfs -o mode=1777 tmpfs "$system/dev/shm"
 cp /etc/resolv.conf "$system/etc/resolv.conf"
 apt-config dump | grep -i '^Acquire::https\?::Proxy ' >"$system/etc/apt/apt.conf.d/proxy" || true
 
@@ -69,11 +78,19 @@ done
 [ $# != 0 ] || set -- demo test python
 result=PASS
 times=
+documents=()
+in_room=(chroot "$system" /usr/bin/env -i "${surroundings[@]}")
 for goal in "$@"; do
+  case $goal in *.md) documents+=("$goal"); continue ;; esac
   start=$SECONDS
-  chroot "$system" /usr/bin/env -i "${surroundings[@]}" \
-    make -C /root/folio "$goal" || result=FAIL
+  "${in_room[@]}" make -C /root/folio "$goal" || result=FAIL
   times="$times, make $goal $((SECONDS - start)) s"
 done
+if [ ${#documents[@]} != 0 ]; then
+  start=$SECONDS
+  mkdir "$system/root/newcomer"
+  tools/three_commands.py /root/newcomer /root/folio "${documents[@]}" -- "${in_room[@]}" || result=FAIL
+  times="$times, ${documents[*]} $((SECONDS - start)) s"
+fi
 echo "$result: $commit on a minimal Debian 12${times}"
 [ $result = PASS ]

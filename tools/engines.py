@@ -7,8 +7,10 @@ usage: tools/engines.py make NAME ...              makes the environments that a
                                                    index cannot be reached; 1: any other failure
        tools/engines.py test NAME ... [-- OPTION ...]   builds folio_kv, runs the tests of each environment; options of pytest
        tools/engines.py run NAME ARGUMENT ...      builds folio_kv, runs `python ARGUMENT ...` of an environment with it
+       tools/engines.py install NAME ...           builds folio_kv, installs it in build/NAME/venv in front of an environment's packages,
+                                                   prints the path of that python: for who uses an engine
 
-NAME is a list of python/engines: numpy, transformers, transformers_newest, vllm, llama_cpp, peers, pool_peers, nixl, lint, docs. An
+NAME is a list of python/engines: numpy, transformers, transformers_newest, vllm, sglang, lmcache, llama_cpp, peers, nixl, lint, docs. An
 environment holds what its list pins, over another one where BASES says so, and lies in the user's cache folder (XDG_CACHE_HOME or
 ~/.cache) under a name made from the list, so that it is made once. folio_kv is built anew each time,
 which compiles what has changed, into build/python, and stands on the path before the environment; nothing of it is installed there.
@@ -37,12 +39,12 @@ TESTS = {
     "transformers": ["torch", "transformers"],
     "transformers_newest": ["transformers"],
     "vllm": ["vllm"],
+    "sglang": ["sglang"],
+    "lmcache": ["lmcache"],
     "llama_cpp": ["llama_cpp"],
 }
 # environment -> the one on which it stands: it holds its own packages only, in front of the other's.
-BASES = {"transformers_newest": "transformers"}
-# Environments without folio_kv: what their tests build they build themselves.
-WITHOUT_FOLIO_KV = {"llama_cpp"}
+BASES = {"transformers_newest": "transformers", "sglang": "vllm", "lmcache": "vllm"}
 OLDEST = (3, 11)
 NO_PACKAGE, NO_INDEX = 3, 4  # exit statuses
 # Locks held, as file descriptors: commands inherit them, so that one whose parent was killed still keeps others away.
@@ -144,8 +146,12 @@ def packages(folder):
 
 
 def stand_on(folder, base):
-    """Puts an environment's packages behind those of the virtual environment in `folder`."""
-    (packages(folder) / "folio_base.pth").write_text(f"{packages(base.folder)}\n")
+    """Puts an environment's packages, and those on which it stands, behind those of the virtual environment in `folder`."""
+    below = []
+    while base:  # Python does not follow the .pth files of folders that a .pth file names
+        below.append(packages(base.folder))
+        base = base.base
+    (packages(folder) / "folio_base.pth").write_text("".join(f"{path}\n" for path in below))
 
 
 def build():
@@ -168,6 +174,18 @@ def build():
     return site
 
 
+def install(name):
+    """The python of a virtual environment in build/, of the environment's packages and folio_kv."""
+    build()
+    environment, folder = Environment(name).make(), ROOT / "build" / name / "venv"
+    if not (folder / "bin/python").exists():
+        command([sys.executable, "-m", "venv", folder])
+    stand_on(folder, environment)
+    (wheel,) = (BUILD / "wheel").glob("folio_kv-*.whl")
+    command([folder / "bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-deps", "--force-reinstall", wheel])
+    return folder / "bin/python"
+
+
 def surroundings(environment, site):
     """The process's variables for programs of an environment: folio_kv on the path, no network, no file outside build/."""
     return {
@@ -184,7 +202,7 @@ def surroundings(environment, site):
 
 def test(names, options):
     """Runs pytest once for each environment, two at a time: most wait for one thread. True if all passed."""
-    site = BUILD / "site" if WITHOUT_FOLIO_KV.issuperset(names) else build()
+    site = build()
     environments = [Environment(name).make() for name in names]
 
     def run(environment):
@@ -208,7 +226,7 @@ def test(names, options):
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1], add_help=True)
-    parser.add_argument("action", choices=["make", "test", "run"])
+    parser.add_argument("action", choices=["make", "test", "run", "install"])
     parser.add_argument("names", nargs=argparse.REMAINDER)
     args = parser.parse_args()
     if not args.names:
@@ -216,6 +234,9 @@ def main():
     if args.action == "make":
         for name in args.names:
             print(Environment(name).make().python)
+    elif args.action == "install":
+        for name in args.names:
+            print(install(name))
     elif args.action == "test":
         cut = args.names.index("--") if "--" in args.names else len(args.names)
         names = args.names[:cut]

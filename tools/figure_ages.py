@@ -36,10 +36,10 @@ PYTHON = [*ATTENTION, "python/src", "python/folio_kv"]
 LLAMA = [*ATTENTION, "src/mask", "clients/llama_cpp"]
 # page of docs, or the README -> the code that its figures are about
 PAGES = {
-    "README.md": LLAMA + PYTHON,
+    "README.md": [*LLAMA, *PYTHON, *TIER],
     "cuda.md": ["src/cuda"],
     "disk_tier.md": ["src/tier/disk", "src/tier/queued_tier.cpp"],
-    "engines.md": ["python/folio_kv", "clients/llama_cpp"],
+    "releases.md": ["python/folio_kv", "clients/llama_cpp"],
     "eviction.md": ["src/pool"],
     "event_stream.md": ["src/tier/events"],
     "generated/performance_all.md": [*ATTENTION, *POOL],
@@ -57,6 +57,7 @@ PAGES = {
     "prefix_reuse.md": ["src/pool"],
     "python.md": PYTHON,
     "python_performance.md": PYTHON,
+    "python_vllm.md": [*TIER, "python/src/tiers", "python/folio_kv/vllm"],
     "real_weights.md": [*PYTHON, "clients/llama_cpp"],
     "redis_tier.md": ["src/tier/redis", "src/tier/queued_tier.cpp"],
     "tiered_replay.md": [*TIER, "cli"],

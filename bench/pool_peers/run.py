@@ -8,7 +8,7 @@ Each contender is a process of its own that serves the same requests (worker.py,
 for S seconds, every other round in reverse. A figure is the median of the rounds' medians. With --traces, each also
 replays the request loads of that folder through 10,000 pages. A FILE of this machine and commit keeps its cases and traces that
 are not measured anew; any other is replaced. Needs build/release/bench/pool_worker, and
-`tools/engines.py make vllm pool_peers`.
+`tools/engines.py make vllm sglang`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def workers(names: list[str]) -> list[turns.Worker]:
     python, wheel = "", ""
     if set(names) != {"folio"}:
         made = subprocess.run(
-            [sys.executable, ROOT / "tools/engines.py", "make", "vllm", "pool_peers"],
+            [sys.executable, ROOT / "tools/engines.py", "make", "vllm", "sglang"],
             check=True, capture_output=True, text=True,
         ).stdout.split()  # fmt: skip
         python = made[0]

@@ -74,9 +74,6 @@ def capabilities() -> dict[str, str]:
     """
     import transformers
 
-    why = ENGINE.why_not(transformers.__version__)
-    if why is not None:
-        return dict.fromkeys(ENGINE.capabilities, why)
     return ENGINE.refusals(transformers.__version__)
 
 
