@@ -6,6 +6,7 @@
 /// whose output must be equal. Up to 32 heads V is multiplied in place, beyond that it is staged.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -201,8 +202,12 @@ TEST_F(AmxLatent, refuses_with_the_reason_what_it_cannot_do) {
 }
 
 TEST_F(AmxLatent, rows_with_scales_are_refused_by_name_and_taken_by_others) {
+  // Sanitized builds leave kernels out that the processor cannot run.
+  const bool has_grouped = std::ranges::any_of(
+      kernels(), [](const Kernel& kernel) { return kernel.name == "attention_grouped_amx_bf16"; });
   for (const auto& [head_size, v_head_size, taker] :
-       {std::tuple{320, 256, "attention_grouped_amx_bf16"}, {576, 512, "attention_avx512_bf16"}}) {
+       {std::tuple{320, 256, has_grouped ? "attention_grouped_amx_bf16" : "attention_avx512_bf16"},
+        {576, 512, "attention_avx512_bf16"}}) {
     CaseOptions options = latent_options(16);
     options.head_size = head_size;
     options.v_head_size = v_head_size;
