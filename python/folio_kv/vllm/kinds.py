@@ -31,6 +31,19 @@ CACHE_DTYPES: dict[str, str | None] = {
 _NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
 
+def check_cache_dtype(cache_dtype: str) -> None:
+    """Refuses what vLLM's classes for CPUs would take for fp8, or for the model's type.
+
+    They never ask: vLLM knows more names than these, for GPUs, and the CPU platform selects its
+    classes without a look at the cache's type.
+    """
+    if cache_dtype not in CACHE_DTYPES:
+        raise folio_kv.Unsupported(
+            f"kv_cache_dtype: expected one of {', '.join(CACHE_DTYPES)}; got {cache_dtype}, which "
+            "no attention class for CPUs stores"
+        )
+
+
 def name_of(dtype: torch.dtype) -> str:
     """folio's name of a floating-point type of torch."""
     return _NAMES[dtype]
@@ -100,8 +113,6 @@ def why_not_served(
     alibi: bool,
 ) -> str | None:
     """None if folio has a kernel for a layer of this geometry on this machine, else the reason."""
-    if cache_dtype not in CACHE_DTYPES:
-        return f"the cache's type {cache_dtype}"
     if q_dtype not in _NAMES:
         return f"the model's type {q_dtype}"
     element = q_dtype if cache_dtype == "auto" else STR_DTYPE_TO_TORCH_DTYPE[cache_dtype]

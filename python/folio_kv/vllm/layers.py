@@ -18,7 +18,13 @@ from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackendImpl
 
 import folio_kv
 from folio_kv.vllm.builder import FolioMetadata
-from folio_kv.vllm.kinds import kind_of, pages_of, reproducible, why_not_served
+from folio_kv.vllm.kinds import (
+    check_cache_dtype,
+    kind_of,
+    pages_of,
+    reproducible,
+    why_not_served,
+)
 
 # Connectors that may rearrange what they received for the instruction set of vLLM's kernels.
 _REPACKING_CONNECTORS = ("NixlConnector", "NixlPullConnector", "NixlPushConnector")
@@ -37,6 +43,7 @@ class FolioImpl(CPUAttentionBackendImpl):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        check_cache_dtype(self.kv_cache_dtype)
         self._kinds = {causal: self._kind(causal) for causal in (True, False)}
         self.refusal = self._why_not()
         self._cache: torch.Tensor | None = None  # the tensor that `_pages` views

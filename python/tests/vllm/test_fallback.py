@@ -101,6 +101,18 @@ def test_cross_attention_writes_and_reads_its_cache_on_the_stock_class(
     torch.testing.assert_close(run(layer, metadata, q, k, v), torch.cat(expected))
 
 
+@pytest.mark.parametrize(
+    "cache_dtype", ["int8_per_token_head", "int4_per_token_head", "nvfp4", "turboquant_4bit_nc"]
+)
+def test_a_cache_type_that_no_class_for_cpus_stores_is_refused_by_name(
+    make_layer: Any, cache_dtype: str
+) -> None:
+    import folio_kv
+
+    with pytest.raises(folio_kv.Unsupported, match=f"kv_cache_dtype: .*; got {cache_dtype}"):
+        make_layer(cache_dtype=cache_dtype)
+
+
 def test_a_causal_flag_per_request_is_refused_by_name(config: Any, make_layer: Any) -> None:
     import torch
 
