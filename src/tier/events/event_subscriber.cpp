@@ -87,8 +87,7 @@ Status EventSubscriber::State::open_replay() {
 }
 
 Status EventSubscriber::State::ask(Request what) {
-  const bool for_snapshot = what == Request::first_snapshot || what == Request::snapshot;
-  const std::string number = tier::bytes_of(for_snapshot ? tier::no_batch : next);
+  const std::string number = tier::bytes_of(is_for_snapshot(what) ? tier::no_batch : next);
   const std::string_view frames[] = {std::string_view()};
   request = what;
   has_hole = has_snapshot = false;

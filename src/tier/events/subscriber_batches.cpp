@@ -110,7 +110,7 @@ Status EventSubscriber::State::take_answer(std::vector<std::string> frames) {
   if (*number == tier::no_batch) return end_answers();
   if (*number >= uint64_t{1} << 63) {
     ++figures.malformed_messages;
-  } else if (request == Request::first_snapshot || request == Request::snapshot) {
+  } else if (is_for_snapshot(request)) {
     if (!has_snapshot) index.clear();
     has_snapshot = true;
     figures.earlier_batches = 0;
@@ -120,7 +120,7 @@ Status EventSubscriber::State::take_answer(std::vector<std::string> frames) {
     return ask(Request::first_snapshot);
   } else if (*number >= next) {
     has_hole = has_hole || *number > next;
-    if (has_hole && request == Request::missing) return {};
+    if (has_hole && request != Request::holes) return {};
     skip_to(*number);
     apply(*number, frames.back());
     ++figures.replayed_batches;
@@ -142,6 +142,12 @@ Status EventSubscriber::State::end_answers() {
       if (has_hole || is_short) return ask(Request::snapshot);
       break;
     case Request::rest:
+      if (has_hole || is_short) return ask(Request::last_snapshot);
+      break;
+    case Request::last_snapshot:
+      if (!has_snapshot) return ask(Request::holes);
+      break;
+    case Request::holes:
       if (is_short) skip_to(held.front().number);
       break;
     case Request::none: break;

@@ -23,8 +23,15 @@ struct EventSubscriber::State {
     first_snapshot,  ///< then `rest`
     missing,         ///< batches from the expected one on, without a hole; then `snapshot`
     snapshot,        ///< then `rest`
-    rest,            ///< batches from the expected one on, with holes
+    rest,            ///< batches from the expected one on, without a hole; then `last_snapshot`
+    last_snapshot,   ///< a publisher's oldest batches may have gone since it had none; then `holes`
+    holes,           ///< batches from the expected one on, as many as there are
   };
+
+  static bool is_for_snapshot(Request what) {
+    return what == Request::first_snapshot || what == Request::snapshot ||
+           what == Request::last_snapshot;
+  }
 
   struct Held {
     uint64_t number;

@@ -289,6 +289,58 @@ TEST_F(EventStream, a_publisher_that_begins_again_is_one_restart_whoever_tells_f
   EXPECT_EQ(subscriber.figures().earlier_batches, 4);
 }
 
+/// It had no batch when a snapshot was asked for, and its first ones no more when they were.
+TEST_F(EventStream, a_snapshot_is_asked_for_again_where_a_replay_begins_too_late) {
+  ManualPublisher publisher(folder_);
+  EventSubscriber subscriber = publisher.subscribe(0);
+  const auto next_request = [&] {
+    std::optional<uint64_t> wanted;
+    EXPECT_TRUE(comes_true([&] {
+      subscriber.poll(1).or_throw();
+      return (wanted = publisher.take_request()).has_value();
+    }));
+    return wanted;
+  };
+  EXPECT_EQ(next_request(), tier::no_batch);
+  publisher.end_answers();
+  EXPECT_EQ(next_request(), 0U);
+  publisher.answer_batch(7, "no msgpack");
+  publisher.end_answers();
+  EXPECT_EQ(next_request(), tier::no_batch);
+  EXPECT_EQ(subscriber.index().figures().malformed_batches, 0) << "of a replay with a hole";
+  publisher.answer_batch(7, "no msgpack");
+  publisher.end_answers();
+  EXPECT_TRUE(comes_true([&] {
+    subscriber.poll(1).or_throw();
+    return subscriber.is_current();
+  }));
+  EXPECT_EQ(subscriber.next_batch(), 8U);
+  EXPECT_EQ(subscriber.figures().snapshots, 1);
+  EXPECT_EQ(subscriber.figures().earlier_batches, 0);
+}
+
+TEST_F(EventStream, who_gives_no_snapshot_is_taken_with_holes) {
+  ManualPublisher publisher(folder_);
+  EventSubscriber subscriber = publisher.subscribe(0);
+  int snapshots = 0, replays = 0;
+  EXPECT_TRUE(comes_true([&] {
+    subscriber.poll(1).or_throw();
+    if (const auto wanted = publisher.take_request()) {
+      ++(*wanted == tier::no_batch ? snapshots : replays);
+      if (*wanted != tier::no_batch)
+        for (const uint64_t number : {5U, 6U, 9U}) publisher.answer_batch(number, "no msgpack");
+      publisher.end_answers();
+    }
+    return subscriber.is_current();
+  }));
+  EXPECT_EQ(snapshots, 2);
+  EXPECT_EQ(replays, 2);
+  EXPECT_EQ(subscriber.next_batch(), 10U);
+  EXPECT_EQ(subscriber.figures().earlier_batches, 5);
+  EXPECT_EQ(subscriber.figures().lost_batches, 2);
+  EXPECT_EQ(subscriber.figures().snapshots, 0);
+}
+
 TEST_F(EventStream, knows_whether_a_publisher_is_there) {
   start({.replay_batches = 2, .over_tcp = true});
   EventSubscriber subscriber = subscribe();
