@@ -32,6 +32,11 @@ class FolioBackend(CPUAttentionBackend):
     ]
 
     @classmethod
+    def supports_kv_cache_dtype(cls, kv_cache_dtype: str | None) -> bool:
+        """Not by what vLLM's kernels have: those of fp8 need AVX-512, folio's do not."""
+        return kv_cache_dtype is None or kv_cache_dtype in cls.supported_kv_cache_dtypes
+
+    @classmethod
     def get_supported_head_sizes(cls) -> list[int]:
         return []  # any: the layer asks folio
 

@@ -48,6 +48,18 @@ def test_the_switch_leaves_both_back_ends(backends: Any, monkeypatch: pytest.Mon
     assert not backends.CPU_MLA.is_overridden()
 
 
+def test_cache_types_do_not_depend_on_the_kernels_of_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM 0.33 asks the class in place of CPU_ATTN; its own has fp8 with AVX-512 alone."""
+    import torch
+
+    from folio_kv.vllm.backend import FolioBackend
+
+    monkeypatch.setattr(torch.cpu, "_is_avx512_supported", lambda: False)
+    assert FolioBackend.supports_kv_cache_dtype("fp8")
+    assert FolioBackend.supports_kv_cache_dtype(None)
+    assert not FolioBackend.supports_kv_cache_dtype("nvfp4")
+
+
 def _warnings_of_register(caplog: pytest.LogCaptureFixture) -> list[str]:
     import folio_kv.vllm
 
