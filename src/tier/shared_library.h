@@ -2,10 +2,13 @@
 /// tier/shared_library.h: a library loaded at run time, and its functions by their names.
 #pragma once
 
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "folio/core/status.h"
 
 namespace folio::inline v1::tier {
 
@@ -38,6 +41,35 @@ class SharedLibrary {
   std::string path_;
   void* handle_ = nullptr;
   std::string fault_;
+};
+
+/// The functions of one library, looked up when the first asks for them and kept until the process
+/// ends. `look_up` fills them and returns what is amiss; empty: nothing. Thread safe.
+template <class Functions, std::string (*look_up)(Functions&)>
+class LibraryOnce {
+ public:
+  /// Errors: `code` where something is amiss: "CALL: MISSING: what"
+  [[nodiscard]] static Status load(const char* call, const char* missing,
+                                   Errc code = Errc::unsupported) noexcept {
+    try {
+      if (once().fault.empty()) return {};
+      return fail(code, "{}: {}: {}", call, missing, std::string_view(once().fault));
+    } catch (const std::bad_alloc&) {
+      return fail(Errc::out_of_memory, "{}: no memory", call);
+    }
+  }
+  /// To be called behind a `load` that has succeeded.
+  [[nodiscard]] static const Functions& functions() noexcept { return once().functions; }
+
+ private:
+  struct Loaded {
+    Functions functions;
+    std::string fault = look_up(functions);
+  };
+  [[nodiscard]] static const Loaded& once() {
+    static const Loaded loaded;
+    return loaded;
+  }
 };
 
 /// What pip has put into `folder` beside the package that folio is in: the files whose names begin

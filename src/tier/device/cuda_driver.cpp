@@ -2,7 +2,6 @@
 /// tier/device/cuda_driver.cpp: looks the functions up in libcuda.so.1.
 #include "tier/device/cuda_driver.h"
 
-#include <new>
 #include <string>
 
 #include "tier/shared_library.h"
@@ -10,16 +9,9 @@
 namespace folio::inline v1::tier {
 namespace {
 
-struct Loaded {
-  CudaDriver driver;
-  std::string fault;
-};
-
-Loaded load() {
-  Loaded loaded;
+std::string look_up(CudaDriver& d) {
   // never closed: the driver does not survive it
   SharedLibrary library("libcuda.so.1");
-  CudaDriver& d = loaded.driver;
   library.find("cuInit", &d.init);
   library.find("cuGetErrorName", &d.error_name);
   library.find("cuDeviceGet", &d.device_get);
@@ -39,25 +31,20 @@ Loaded load() {
   library.find("cuEventCreate", &d.event_create);
   library.find("cuEventDestroy_v2", &d.event_destroy);
   library.find("cuEventRecord", &d.event_record);
-  loaded.fault = library.fault();
-  if (loaded.fault.empty())
-    if (const int result = d.init(0); result != 0)
-      loaded.fault = d.failure("cuInit", result).message();
-  return loaded;
+  if (!library.fault().empty()) return library.fault();
+  if (const int result = d.init(0); result != 0)
+    return std::string(d.failure("cuInit", result).message());
+  return {};
 }
+
+using Driver = LibraryOnce<CudaDriver, look_up>;
 
 }  // namespace
 
 Result<const CudaDriver*> load_cuda_driver() noexcept {
-  try {
-    static const Loaded loaded = load();
-    if (!loaded.fault.empty())
-      return fail(Errc::device, "make_cuda_copies: no CUDA driver: {}",
-                  std::string_view(loaded.fault));
-    return &loaded.driver;
-  } catch (const std::bad_alloc&) {
-    return fail(Errc::out_of_memory, "make_cuda_copies: no memory");
-  }
+  if (Status is = Driver::load("make_cuda_copies", "no CUDA driver", Errc::device); !is.is_ok())
+    return is;
+  return &Driver::functions();
 }
 
 Status CudaDriver::failure(const char* call, int result) const noexcept {

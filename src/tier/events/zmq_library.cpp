@@ -2,7 +2,6 @@
 /// tier/events/zmq_library.cpp: the functions of ZeroMQ, looked up at the first use.
 #include "tier/events/zmq_library.h"
 
-#include <new>
 #include <string>
 #include <vector>
 
@@ -11,17 +10,10 @@
 namespace folio::inline v1::tier {
 namespace {
 
-struct Loaded {
-  ZmqLibrary library;
-  std::string fault;
-};
-
-Loaded load() {
-  Loaded loaded;
+std::string look_up(ZmqLibrary& l) {
   std::vector<std::string> places = files_of_pip("pyzmq.libs", "libzmq-");
   places.insert(places.begin(), "libzmq.so.5");
   SharedLibrary library(places);
-  ZmqLibrary& l = loaded.library;
   library.find("zmq_ctx_new", &l.ctx_new);
   library.find("zmq_ctx_term", &l.ctx_term);
   library.find("zmq_socket", &l.socket);
@@ -42,28 +34,17 @@ Loaded load() {
   library.find("zmq_msg_recv", &l.msg_recv);
   library.find("zmq_msg_more", &l.msg_more);
   library.find("zmq_msg_close", &l.msg_close);
-  loaded.fault = library.fault();
-  return loaded;
+  return library.fault();
 }
 
-const Loaded& loaded() {
-  static const Loaded result = load();
-  return result;
-}
+using Zmq = LibraryOnce<ZmqLibrary, look_up>;
 
 }  // namespace
 
 Status load_zmq(const char* call) noexcept {
-  try {
-    if (loaded().fault.empty()) return {};
-    return fail(Errc::unsupported,
-                "{}: ZeroMQ cannot be loaded (Debian: libzmq5; pip: pyzmq, beside folio): {}", call,
-                std::string_view(loaded().fault));
-  } catch (const std::bad_alloc&) {
-    return fail(Errc::out_of_memory, "{}: no memory", call);
-  }
+  return Zmq::load(call, "ZeroMQ cannot be loaded (Debian: libzmq5; pip: pyzmq, beside folio)");
 }
 
-const ZmqLibrary& zmq() noexcept { return loaded().library; }
+const ZmqLibrary& zmq() noexcept { return Zmq::functions(); }
 
 }  // namespace folio::inline v1::tier

@@ -2,25 +2,16 @@
 /// tier/redis/openssl_library.cpp: the functions of OpenSSL, looked up at the first use.
 #include "tier/redis/openssl_library.h"
 
-#include <new>
 #include <string>
-#include <string_view>
 
 #include "tier/shared_library.h"
 
 namespace folio::inline v1::tier::redis {
 namespace {
 
-struct Loaded {
-  OpenSslLibrary library;
-  std::string fault;
-};
-
 /// A look-up in a library finds what those have that it needs, too: libcrypto here.
-Loaded load() {
-  Loaded loaded;
+std::string look_up(OpenSslLibrary& l) {
   SharedLibrary library("libssl.so.3");
-  OpenSslLibrary& l = loaded.library;
   library.find("ERR_peek_error", &l.err_peek_error);
   library.find("ERR_reason_error_string", &l.err_reason_error_string);
   library.find("ERR_clear_error", &l.err_clear_error);
@@ -59,29 +50,18 @@ Loaded load() {
   library.find("X509_VERIFY_PARAM_set1_ip", &l.x509_verify_param_set1_ip);
   library.find("X509_VERIFY_PARAM_set1_ip_asc", &l.x509_verify_param_set1_ip_asc);
   library.find("X509_verify_cert_error_string", &l.x509_verify_cert_error_string);
-  loaded.fault = library.fault();
-  return loaded;
+  return library.fault();
 }
 
-const Loaded& loaded() {
-  static const Loaded result = load();
-  return result;
-}
+using OpenSsl = LibraryOnce<OpenSslLibrary, look_up>;
 
 }  // namespace
 
 Status load_openssl() noexcept {
-  try {
-    if (loaded().fault.empty()) return {};
-    return fail(
-        Errc::unsupported,
-        "make_redis_tier: TLS needs OpenSSL 3, which cannot be loaded (Debian: libssl3): {}",
-        std::string_view(loaded().fault));
-  } catch (const std::bad_alloc&) {
-    return fail(Errc::out_of_memory, "make_redis_tier: no memory");
-  }
+  return OpenSsl::load("make_redis_tier",
+                       "TLS needs OpenSSL 3, which cannot be loaded (Debian: libssl3)");
 }
 
-const OpenSslLibrary& openssl() noexcept { return loaded().library; }
+const OpenSslLibrary& openssl() noexcept { return OpenSsl::functions(); }
 
 }  // namespace folio::inline v1::tier::redis

@@ -12,19 +12,12 @@ namespace {
 
 constexpr const char* segment_setting = "UCX_TCP_RX_SEG_SIZE";
 
-struct Loaded {
-  UcxLibrary library;
-  std::string fault;
-};
-
-Loaded load() {
-  Loaded loaded;
+std::string look_up(UcxLibrary& l) {
   // it would take over the process's handlers of SIGSEGV and others, to print where it was
   ::setenv("UCX_HANDLE_ERRORS", "none", 0);
   // a message that is received at once is not put together first; 64k is the default
   ::setenv(segment_setting, "512k", 0);
   SharedLibrary library("libucp.so.0");
-  UcxLibrary& l = loaded.library;
   library.find("ucp_config_read", &l.config_read);
   library.find("ucp_config_modify", &l.config_modify);
   library.find("ucp_config_release", &l.config_release);
@@ -47,9 +40,10 @@ Loaded load() {
   library.find("ucp_request_check_status", &l.request_check_status);
   library.find("ucp_request_free", &l.request_free);
   library.find("ucs_status_string", &l.status_string);
-  loaded.fault = library.fault();
-  return loaded;
+  return library.fault();
 }
+
+using Ucx = LibraryOnce<UcxLibrary, look_up>;
 
 }  // namespace
 
@@ -59,16 +53,10 @@ std::string_view tcp_segment() noexcept {
 }
 
 Result<const UcxLibrary*> load_ucx() noexcept {
-  try {
-    static const Loaded loaded = load();
-    if (!loaded.fault.empty())
-      return fail(Errc::unsupported,
-                  "make_ucx_transport: UCX cannot be loaded (Debian: libucx0): {}",
-                  std::string_view(loaded.fault));
-    return &loaded.library;
-  } catch (const std::bad_alloc&) {
-    return fail(Errc::out_of_memory, "make_ucx_transport: no memory");
-  }
+  if (Status is = Ucx::load("make_ucx_transport", "UCX cannot be loaded (Debian: libucx0)");
+      !is.is_ok())
+    return is;
+  return &Ucx::functions();
 }
 
 }  // namespace folio::inline v1::tier
