@@ -63,7 +63,8 @@ void bind_tiers(nb::module_& m) {
   bind_page_servers(m);
   bind_cache_manager(m);
   bind_handovers(m);
-  bind_event_streams(m);
+  bind_event_publisher(m);
+  bind_event_index(m);
   bind_lmcache(m);
 }
 

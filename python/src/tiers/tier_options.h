@@ -56,7 +56,8 @@ void bind_tier_kinds(nb::module_& m);
 void bind_page_servers(nb::module_& m);
 void bind_cache_manager(nb::module_& m);
 void bind_handovers(nb::module_& m);
-void bind_event_streams(nb::module_& m);
+void bind_event_publisher(nb::module_& m);
+void bind_event_index(nb::module_& m);
 void bind_lmcache(nb::module_& m);
 
 }  // namespace folio::python
