@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/tier/events/event_index_test.cpp: batches as they are encoded, and what an index makes of
-/// them and of what is none.
+/// them.
 #include "folio/tier/event_index.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,32 +13,17 @@
 #include <vector>
 
 #include "support/random.h"
+#include "tier/events/encoded_batches.h"
 #include "tier/events/event_helpers.h"
-#include "tier/events/wire.h"
 #include "tier/tier_helpers.h"
 
 namespace folio::test {
 namespace {
 
-using ::testing::HasSubstr;
 using tier::BatchWriter;
 using tier::IndexedGroup;
 using tier::Json;
 using Bytes = std::vector<uint8_t>;
-
-PageName number(uint32_t n) { return tier::name_of_last_64_bits(n); }
-
-EventIndex make(const EventIndexOptions& options = {}) {
-  return std::move(EventIndex::create(options)).value();
-}
-Status feed(EventIndex& index, const Bytes& bytes) {
-  return index.apply(std::as_bytes(std::span(bytes)));
-}
-/// A batch of these events.
-Bytes batch(const Json& events) { return Json::to_msgpack(Json::array({1.5, events, 0})); }
-
-constexpr EventFormat formats[] = {EventFormat::maps, EventFormat::arrays};
-constexpr NameForm forms[] = {NameForm::bytes, NameForm::last_64_bits};
 
 // What msgspec makes of vLLM's structs of the same values.
 TEST(EventWire, is_vllms_byte_for_byte) {
@@ -82,7 +66,7 @@ TEST(EventWire, is_vllms_byte_for_byte) {
 }
 
 TEST(EventWire, tells_a_window_and_an_adapter_as_vllm_does) {
-  for (const EventFormat format : formats) {
+  for (const EventFormat format : event_formats) {
     BatchWriter writer(format, NameForm::last_64_bits);
     const tier::WireGroup window{.index = 3, .rule = GroupRule::window, .window = 1024};
     writer.stored(number(1), {.adapter = 7, .tokens = {5}, .group = window}, "GPU", "tales");
@@ -102,7 +86,7 @@ TEST(EventWire, tells_a_window_and_an_adapter_as_vllm_does) {
     EXPECT_EQ(field(1, "group_idx", 3), 3);
     EXPECT_EQ(field(1, "block_hashes", 1), Json::array({1, 2}));
     EXPECT_EQ(field(2, "group_idx", 3), 0);
-    EventIndex index = make();
+    EventIndex index = make_index();
     feed(index, batch(Json::array({events[0]}))).or_throw();
     ASSERT_EQ(index.num_groups(), 1);
     const IndexedGroup group = index.group(0);
@@ -117,20 +101,6 @@ TEST(EventWire, tells_a_window_and_an_adapter_as_vllm_does) {
 
 // ---- Copies and groups
 
-/// Blocks of 4 tokens, first to last; so many tokens more, of blocks that are left out.
-Json stored(const std::vector<int>& names, const Json& parent, int group, const char* kind,
-            size_t left_out = 0) {
-  Json event = {{"type", "BlockStored"},
-                {"block_hashes", names},
-                {"parent_block_hash", parent},
-                {"token_ids", std::vector<int>(names.size() * 4 + left_out * 4)},
-                {"block_size", 4},
-                {"medium", "GPU"},
-                {"group_idx", group},
-                {"kv_cache_spec_kind", kind}};
-  if (std::string(kind) == "sliding_window") event["kv_cache_spec_sliding_window"] = 9;
-  return event;
-}
 Json removed(const std::vector<int>& names, int group) {
   return {
       {"type", "BlockRemoved"}, {"block_hashes", names}, {"medium", "GPU"}, {"group_idx", group}};
@@ -146,8 +116,8 @@ std::vector<PageName> numbers(uint32_t count) {
 }
 
 TEST(EventIndex, forgets_a_name_with_the_last_of_its_copies) {
-  EventIndex index = make();
-  EventIndex once = make({.counts_copies = false});
+  EventIndex index = make_index();
+  EventIndex once = make_index({.counts_copies = false});
   const auto say = [&](const std::vector<Json>& events) {
     for (EventIndex* i : {&index, &once}) tell(*i, events).or_throw();
   };
@@ -168,7 +138,7 @@ TEST(EventIndex, forgets_a_name_with_the_last_of_its_copies) {
 }
 
 TEST(EventIndex, keeps_the_names_of_groups_apart) {
-  EventIndex index = make();
+  EventIndex index = make_index();
   tell(index, {stored({1, 2}, nullptr, 0, "full_attention"), stored({1, 2}, nullptr, 1, "mamba"),
                removed({1}, 1)})
       .or_throw();
@@ -183,7 +153,7 @@ TEST(EventIndex, keeps_the_names_of_groups_apart) {
 
 /// A window of 9 tokens needs the last two blocks of 4.
 TEST(EventIndex, understands_blocks_that_windows_leave_out) {
-  EventIndex index = make();
+  EventIndex index = make_index();
   tell(index,
        {stored({1, 2, 3, 4}, nullptr, 0, "full_attention"),
         stored({5, 6, 7}, 4, 0, "full_attention"), stored({3, 4}, nullptr, 1, "sliding_window", 2),
@@ -206,12 +176,12 @@ TEST(EventIndex, understands_blocks_that_windows_leave_out) {
 TEST(EventIndex, takes_rules_that_no_event_tells_from_its_options) {
   const std::vector<Json> events = {stored({1, 2, 3, 4, 5}, nullptr, 0, "full_attention"),
                                     stored({4}, 3, 1, "chunked_local_attention")};
-  EventIndex index = make();
+  EventIndex index = make_index();
   tell(index, events).or_throw();
   EXPECT_EQ(index.find(numbers(5)), 5) << "an upper bound";
   EXPECT_FALSE(index.group(1).has_rule);
   const IndexedGroup chunks{.group = 1, .rule = GroupRule::chunked, .has_rule = true, .chunk = 12};
-  EventIndex knows = make({.groups = {&chunks, 1}});
+  EventIndex knows = make_index({.groups = {&chunks, 1}});
   tell(knows, events).or_throw();
   EXPECT_EQ(knows.find(numbers(5)), 4) << "the chunk that begins behind 3 has no 5";
   tell(knows, {removed({4}, 1)}).or_throw();
@@ -221,7 +191,7 @@ TEST(EventIndex, takes_rules_that_no_event_tells_from_its_options) {
 TEST(EventIndex, asks_each_group_for_blocks_of_its_own_size) {
   Json large = stored({2, 4}, nullptr, 0, "full_attention", 2);
   large["block_size"] = 8;
-  EventIndex index = make();
+  EventIndex index = make_index();
   tell(index, {large, stored({1, 2, 3, 4}, nullptr, 1, "sliding_window")}).or_throw();
   EXPECT_EQ(index.find(numbers(4)), 4);
   EXPECT_EQ(index.find(numbers(3)), 2) << "no hit ends inside a block";
@@ -230,7 +200,7 @@ TEST(EventIndex, asks_each_group_for_blocks_of_its_own_size) {
 }
 
 TEST(EventIndex, has_an_upper_bound_where_kinds_are_unknown_and_counts_them) {
-  EventIndex index = make();
+  EventIndex index = make_index();
   tell(index,
        {stored({1, 2, 3}, nullptr, 0, "full_attention"),
         stored({1}, nullptr, 1, "quantum_attention"), stored({1}, nullptr, 2, "cross_attention")})
@@ -243,7 +213,7 @@ TEST(EventIndex, has_an_upper_bound_where_kinds_are_unknown_and_counts_them) {
 /// A naive engine of two groups, over random doubled names: how many copies of each there are.
 TEST(EventIndex, counts_like_a_naive_engine) {
   Rng rng(test_seed());
-  EventIndex index = make();
+  EventIndex index = make_index();
   std::map<std::pair<int, int>, int> copies;  // group, name
   const auto naive = [&](int length) {
     const auto has = [&](int group, int name) { return copies[{group, name}] > 0; };
@@ -281,9 +251,9 @@ TEST(EventIndex, counts_like_a_naive_engine) {
 }
 
 TEST(EventIndex, knows_what_was_stored_less_what_was_removed) {
-  for (const EventFormat format : formats) {
-    for (const NameForm form : forms) {
-      EventIndex index = make();
+  for (const EventFormat format : event_formats) {
+    for (const NameForm form : name_forms) {
+      EventIndex index = make_index();
       BatchWriter writer(format, form);
       const PageName a = name_of(0x01020304), b = number(7), c = number(8);
       writer.stored(a, {.tokens = {1, 2}}, "GPU");
@@ -329,7 +299,7 @@ TEST(EventIndex, knows_what_was_stored_less_what_was_removed) {
 }
 
 TEST(EventIndex, reads_several_blocks_of_an_event_as_a_chain_and_fields_of_others) {
-  EventIndex index = make();
+  EventIndex index = make_index();
   // A later vLLM's fields, an older one's that ends early, and SGLang's without a medium.
   feed(index, batch({{{"later", {{"deep", {1, {2, {3}}}}}},
                       {"type", "BlockStored"},
@@ -354,206 +324,6 @@ TEST(EventIndex, reads_several_blocks_of_an_event_as_a_chain_and_fields_of_other
       },
       nullptr);
   EXPECT_EQ(index.figures().refused_events, 0);
-}
-
-TEST(EventIndex, refuses_events_that_cannot_be_and_takes_the_others) {
-  EventIndex index = make();
-  const Json good = {{"type", "BlockStored"},
-                     {"block_hashes", Json::array({1})},
-                     {"parent_block_hash", nullptr},
-                     {"token_ids", Json::array()},
-                     {"block_size", 0},
-                     {"medium", nullptr}};
-  const auto with = [&](const char* field, Json value) {
-    Json event = good;
-    event[field] = std::move(value);
-    return event;
-  };
-  Json without = good;
-  without.erase("token_ids");
-  const Json bad[] = {
-      without,
-      with("block_hashes", 1),
-      with("block_hashes", {1.5}),
-      with("block_hashes", {"1"}),
-      with("block_hashes", Json::array({Json::binary(Bytes(31))})),
-      with("block_hashes", Json::array({Json::binary(Bytes(33))})),
-      with("block_hashes", Json::array({Json::array()})),
-      with("parent_block_hash", Json::binary(Bytes(8))),
-      with("parent_block_hash", "x"),
-      with("token_ids", nullptr),
-      with("block_size", "16"),
-      with("block_size", -1),
-      with("block_size", int64_t{1} << 31),
-      with("block_size", 1.5),
-      with("group_idx", -1),
-      with("group_idx", EventIndex::max_groups),
-      with("group_idx", ~uint64_t{0}),
-      with("group_idx", "0"),
-      with("kv_cache_spec_kind", 3),
-      with("kv_cache_spec_kind", std::string(65, 'k')),
-      with("kv_cache_spec_sliding_window", 0),
-      with("kv_cache_spec_sliding_window", int64_t{1} << 40),
-      with("kv_cache_spec_sliding_window", "64"),
-      with("medium", 5),
-      with("medium", std::string(65, 'm')),
-      with("type", 5),
-      {{"block_hashes", Json::array({1})}},
-      {{"type", "BlockRemoved"}},
-      Json::array({"BlockStored"}),
-      Json::array({"BlockRemoved", 3}),
-      {{"type", "BlockRemoved"}, {"block_hashes", Json::array({1})}, {"group_idx", -7}},
-      Json::array({"BlockRemoved", Json::array({1}), "GPU", EventIndex::max_groups}),
-      Json::array(),
-      Json::object(),
-      nullptr,
-      17,
-      "BlockStored",
-  };
-  Json events = bad;
-  events.insert(events.begin() + 5, good);
-  events.push_back({{"type", "BlockMoved"}, {"block_hashes", "what"}});
-  events.push_back(Json::array({"TierBlocksCleared", "CPU"}));
-  feed(index, batch(events)).or_throw();
-  EXPECT_EQ(index.figures(), (EventIndexFigures{.batches = 1,
-                                                .events = 1,
-                                                .refused_events = std::ssize(bad),
-                                                .ignored_events = 2,
-                                                .names = 1,
-                                                .stored_copies = 1}));
-  EXPECT_EQ(contents_of(index), (Contents{{number(1), {"GPU"}}}));
-}
-
-TEST(EventIndex, refuses_what_is_no_batch) {
-  EventIndex index = make();
-  const auto nested = [](uint8_t level, size_t levels) {
-    Bytes bytes = {0x93, 0x01};
-    bytes.insert(bytes.end(), levels, level);
-    return bytes;
-  };
-  const Bytes bad[] = {
-      {},
-      {0xc1},
-      {0x93},
-      {0x93, 0xcb, 0x3f},
-      {0x05},
-      Json::to_msgpack(Json::object()),
-      Json::to_msgpack(Json::array({1})),
-      Json::to_msgpack(Json::array({"now", Json::array(), 0})),
-      Json::to_msgpack(Json::array({1, Json::object(), 0})),
-      {0x93, 0x01, 0xdd, 0xff, 0xff, 0xff, 0xff},  // 2^32 - 1 events
-      {0x93, 0x01, 0xdf, 0xff, 0xff, 0xff, 0xff},
-      {0xdd, 0xff, 0xff, 0xff, 0xff, 0xc0},
-      {0xdb, 0xff, 0xff, 0xff, 0xff, 'x'},
-      {0xc6, 0xff, 0xff, 0xff, 0xff, 'x'},
-      {0xc9, 0xff, 0xff, 0xff, 0xff, 'x'},
-      nested(0x91, 1 << 20),
-      nested(0x81, 1 << 20),
-      nested(0xdc, 1 << 20),
-  };
-  for (const Bytes& bytes : bad) {
-    const Status refused = feed(index, bytes);
-    EXPECT_EQ(refused.code(), Errc::invalid_argument);
-    EXPECT_THAT(std::string(refused.message()), HasSubstr("are no batch of events"));
-  }
-  Bytes trailing = batch(Json::array());
-  EXPECT_TRUE(feed(index, trailing).is_ok());
-  trailing.push_back(0);
-  EXPECT_FALSE(feed(index, trailing).is_ok());
-  Bytes many = {0x92, 0x01, 0xdd, 0x00, 0x80, 0x00, 0x00};  // 2^23 nulls
-  many.insert(many.end(), size_t{1} << 23, 0xc0);
-  EXPECT_FALSE(feed(index, many).is_ok()) << "one byte would become sixteen";
-  EXPECT_EQ(index.figures().malformed_batches, std::ssize(bad) + 2);
-  EXPECT_EQ(index.apply({static_cast<const std::byte*>(nullptr), 0}).code(),
-            Errc::invalid_argument);
-}
-
-TEST(EventIndex, is_bounded) {
-  EXPECT_THAT(std::string(EventIndex::create({.max_names = 0}).error().message()),
-              HasSubstr("max_names is 0"));
-  for (const int32_t media : {0, 33, -1})
-    EXPECT_THAT(std::string(EventIndex::create({.max_media = media}).error().message()),
-                HasSubstr("max_media is"));
-  EventIndex doubled = make({.max_names = 2});
-  for (int i = 0; i < 3; ++i)
-    feed(doubled, batch({stored({1, 2}, nullptr, 0, "full_attention"),
-                         stored({1, 2}, nullptr, 1, "full_attention")}))
-        .or_throw();
-  EXPECT_EQ(doubled.figures().names, 2);
-  EXPECT_EQ(doubled.figures().untaken_names, 6) << "names of each group count";
-  EventIndex index = make({.max_names = 2, .max_media = 1});
-  BatchWriter writer(EventFormat::maps, NameForm::bytes);
-  writer.stored(number(1), {}, "A");
-  writer.stored(number(1), {}, "B");  // a medium too many
-  writer.stored(number(2), {}, "A");
-  writer.stored(number(3), {}, "A");  // a name too many
-  writer.removed(number(1), "A");
-  writer.stored(number(4), {}, "A");
-  feed(index, writer.finish(1, 0)).or_throw();
-  EXPECT_EQ(contents_of(index), (Contents{{number(2), {"A"}}, {number(4), {"A"}}}));
-  EXPECT_EQ(index.figures().untaken_names, 2);
-  EXPECT_EQ(index.medium(0), "A");
-  EXPECT_EQ(index.medium(1), "");
-  EXPECT_EQ(index.medium(-1), "");
-  index.visit(nullptr, nullptr);
-}
-
-/// Good batches with bytes changed, cut out, doubled, and bytes of no meaning.
-TEST(EventIndex, refuses_groups_that_cannot_be) {
-  const auto refusal = [](std::vector<IndexedGroup> groups) {
-    const Result<EventIndex> made = EventIndex::create({.groups = groups});
-    EXPECT_EQ(made.error().code(), Errc::invalid_argument);
-    return std::string(made.error().message());
-  };
-  const IndexedGroup good{.has_rule = true};
-  EXPECT_THAT(refusal({{.group = -1, .has_rule = true}}), HasSubstr("groups has group -1"));
-  EXPECT_THAT(refusal({{.group = 64, .has_rule = true}}), HasSubstr("expected 0 .. 63"));
-  EXPECT_THAT(refusal({{.group = 2}}), HasSubstr("no rule of group 2"));
-  EXPECT_THAT(refusal({good, good}), HasSubstr("group 0 twice"));
-  EXPECT_THAT(refusal({{.rule = GroupRule::window, .has_rule = true}}),
-              HasSubstr("window of group 0 is 0"));
-  EXPECT_THAT(refusal({{.rule = GroupRule::chunked, .has_rule = true, .chunk = -4}}),
-              HasSubstr("chunk of group 0 is -4"));
-  EXPECT_THAT(refusal({{.has_rule = true, .block_size = -1}}),
-              HasSubstr("block_size of group 0 is -1"));
-  EXPECT_THAT(std::string(EventIndex::create({.block_size = -1}).error().message()),
-              HasSubstr("block_size is -1"));
-}
-
-TEST(EventIndex, survives_whatever_it_is_fed) {
-  Rng rng(test_seed());
-  EventIndex index = make({.max_names = 100});
-  for (int round = 0; round < 20'000; ++round) {
-    BatchWriter writer(rng.pick(formats), rng.pick(forms));
-    for (int64_t i = rng.between(0, 4); i >= 0; --i) {
-      const PageName name = number(static_cast<uint32_t>(rng.between(0, 200)));
-      const int64_t what = rng.between(0, 9);
-      if (what < 6)
-        writer.stored(name, {.parent = name, .has_parent = rng.chance(0.5), .tokens = {1, 2, 300}},
-                      rng.chance(0.5) ? "GPU" : "CPU");
-      else if (what < 9)
-        writer.removed(name, "GPU");
-      else
-        writer.cleared();
-    }
-    Bytes bytes = writer.finish(1e9 + 0.1, 0);
-    for (int64_t i = rng.between(0, 3); i > 0 && !bytes.empty(); --i) {
-      const auto at = [&] { return bytes.begin() + rng.between(0, std::ssize(bytes) - 1); };
-      switch (rng.between(0, 3)) {
-        case 0: *at() = static_cast<uint8_t>(rng.between(0, 255)); break;
-        case 1: bytes.erase(at(), bytes.end()); break;
-        case 2: bytes.insert(at(), static_cast<uint8_t>(rng.between(0x80, 0xdf))); break;
-        default: bytes.erase(at()); break;
-      }
-    }
-    static_cast<void>(feed(index, bytes));
-  }
-  const EventIndexFigures figures = index.figures();
-  EXPECT_LE(figures.names, 100);
-  EXPECT_EQ(figures.batches + figures.malformed_batches, 20'000);
-  EXPECT_GT(figures.malformed_batches, 1000);
-  EXPECT_GT(figures.refused_events, 100);
-  EXPECT_GT(figures.ignored_events, 10);
 }
 
 }  // namespace
