@@ -30,6 +30,23 @@ nb::dict histogram_of(const tier::LatencyHistogram& histogram) {
 
 }  // namespace
 
+nb::dict figures_of(const tier::TierFigures& f) {
+  nb::dict out;
+  out["stored_pages"] = f.stored_pages;
+  out["loaded_pages"] = f.loaded_pages;
+  out["stored_bytes"] = f.stored_bytes;
+  out["loaded_bytes"] = f.loaded_bytes;
+  out["load_outcomes"] = counts_by_name<tier::TierOutcome>(f.load_outcomes);
+  out["store_outcomes"] = counts_by_name<tier::TierOutcome>(f.store_outcomes);
+  out["refused_calls"] = f.refused_calls;
+  out["dropped_pages"] = f.dropped_pages;
+  out["pages"] = f.pages;
+  out["bytes"] = f.bytes;
+  out["queued_pages"] = f.queued_pages;
+  out["queued_bytes"] = f.queued_bytes;
+  return out;
+}
+
 nb::dict figures_of(const tier::CacheManagerFigures& f) {
   nb::dict out;
   out["asked_pages"] = f.asked_pages;

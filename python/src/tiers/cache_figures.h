@@ -20,6 +20,7 @@ nb::dict counts_by_name(const int64_t (&counts)[N]) {
   return out;
 }
 
+nb::dict figures_of(const tier::TierFigures& figures);
 nb::dict figures_of(const tier::CacheManagerFigures& figures);
 nb::dict counters_of(const tier::TierCounters& counters);
 

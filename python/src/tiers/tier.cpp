@@ -30,21 +30,7 @@ tier::LoadOrder order_of(const std::string& word) {
 
 nb::dict figures(TierHandle& self) {
   self.collect();  // also gives back the memory of transfers that nobody looks at
-  const tier::TierFigures f = self.with_tier([](tier::Tier& t) { return t.figures(); });
-  nb::dict out;
-  out["stored_pages"] = f.stored_pages;
-  out["loaded_pages"] = f.loaded_pages;
-  out["stored_bytes"] = f.stored_bytes;
-  out["loaded_bytes"] = f.loaded_bytes;
-  out["load_outcomes"] = counts_by_name<tier::TierOutcome>(f.load_outcomes);
-  out["store_outcomes"] = counts_by_name<tier::TierOutcome>(f.store_outcomes);
-  out["refused_calls"] = f.refused_calls;
-  out["dropped_pages"] = f.dropped_pages;
-  out["pages"] = f.pages;
-  out["bytes"] = f.bytes;
-  out["queued_pages"] = f.queued_pages;
-  out["queued_bytes"] = f.queued_bytes;
-  return out;
+  return figures_of(self.with_tier([](tier::Tier& t) { return t.figures(); }));
 }
 
 nb::list names_in(TierHandle& self) {
