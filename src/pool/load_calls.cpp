@@ -96,8 +96,7 @@ Result<int32_t> PagePool::find_parts(SequenceId id, std::span<const TokenId> pro
   SequenceRecord* const s = State::find_open(state_, id);
   if (s == nullptr) return State::refused(state_, call, id);
   State& state = *state_;
-  if (Status is = pool::check_tokens(call, "prompt", prompt); !is.is_ok()) return is;
-  if (Status is = state.check_loadable(call, *s); !is.is_ok()) return is;
+  if (Status is = state.check_loadable(call, *s, prompt); !is.is_ok()) return is;
   const int64_t most = int64_t{state.lookup_limit(prompt.size())} - s->pages;
   if (std::ssize(parts) > std::max<int64_t>(most, 0)) {
     return fail(Errc::invalid_argument,
@@ -145,8 +144,7 @@ Result<int32_t> PagePool::begin_prompt_io(SequenceId id, std::span<const TokenId
   SequenceRecord* const s = State::find_open(state_, id);
   if (s == nullptr) return State::refused(state_, call, id);
   State& state = *state_;
-  if (Status is = pool::check_tokens(call, "prompt", prompt); !is.is_ok()) return is;
-  if (Status is = state.check_loadable(call, *s); !is.is_ok()) return is;
+  if (Status is = state.check_loadable(call, *s, prompt); !is.is_ok()) return is;
   if (pins.size() != pages.size()) {
     return fail(Errc::invalid_argument, "PagePool::{}: pins has {} elements, expected {} (pages)",
                 call, pins.size(), pages.size());
@@ -210,8 +208,7 @@ Status PagePool::begin_load(SequenceId id, std::span<const TokenId> prompt, int3
   SequenceRecord* const s = State::find_open(state_, id);
   if (s == nullptr) return State::refused(state_, call, id);
   State& state = *state_;
-  if (Status is = pool::check_tokens(call, "prompt", prompt); !is.is_ok()) return is;
-  if (Status is = state.check_loadable(call, *s); !is.is_ok()) return is;
+  if (Status is = state.check_loadable(call, *s, prompt); !is.is_ok()) return is;
   const auto end = std::min(static_cast<int64_t>(prompt.size()), state.max_tokens + 1);
   if (Status is = check_load(call, *s, length, end, fill, state.options.page_size); !is.is_ok())
     return is;
@@ -224,8 +221,7 @@ Status PagePool::begin_whole_load(SequenceId id, std::span<const TokenId> prompt
   SequenceRecord* const s = State::find_open(state_, id);
   if (s == nullptr) return State::refused(state_, call, id);
   State& state = *state_;
-  if (Status is = pool::check_tokens(call, "prompt", prompt); !is.is_ok()) return is;
-  if (Status is = state.check_loadable(call, *s); !is.is_ok()) return is;
+  if (Status is = state.check_loadable(call, *s, prompt); !is.is_ok()) return is;
   if (std::ssize(prompt) <= s->length || std::ssize(prompt) > state.max_tokens) {
     return fail(Errc::invalid_argument,
                 "PagePool::{}: prompt has {} tokens, expected more than {} (the sequence's) and at "

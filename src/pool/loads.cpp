@@ -6,11 +6,15 @@
 #include <cstring>
 #include <utility>
 
+#include "pool/checks.h"
+
 namespace folio::inline v1::pool {
 
 // ---- What memory has
 
-Status Loads::check_loadable(const char* call, const SequenceRecord& s) const noexcept {
+Status Loads::check_loadable(const char* call, const SequenceRecord& s,
+                             std::span<const TokenId> prompt) const noexcept {
+  if (Status is = check_tokens(call, "prompt", prompt); !is.is_ok()) return is;
   if (s.loading == 0 && s.room == s.length && s.length % options.page_size == 0) return {};
   return fail(Errc::invalid_argument,
               "PagePool::{}: the sequence has {} tokens, room for {} and a load of {}, expected "

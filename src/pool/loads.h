@@ -17,8 +17,9 @@ namespace folio::inline v1::pool {
 struct Loads : Branches {
   using Branches::Branches;
 
-  /// Whole pages, no room, and no load.
-  [[nodiscard]] Status check_loadable(const char* call, const SequenceRecord& s) const noexcept;
+  /// A prompt that has tokens; of the sequence whole pages, no room, and no load.
+  [[nodiscard]] Status check_loadable(const char* call, const SequenceRecord& s,
+                                      std::span<const TokenId> prompt) const noexcept;
   /// Leading pages of the prompt behind the sequence's own, `limit` of its row at most, become
   /// entries that hold nothing; returns how many were found.
   [[nodiscard]] uint32_t find_behind(const SequenceRecord& s, std::span<const TokenId> prompt,
