@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,13 +13,35 @@
 namespace folio::test {
 namespace {
 
+/// Pages that a tier has of a prompt, which come to an engine when a test says so.
+struct OnTheirWay {
+  explicit OnTheirWay(const std::string& model,
+                      const CacheManagerOptions& manager = {.load_deadline_ms = 0})
+      : filled(model, 8), engine(reader(manager)) {
+    filled.tier.ends_at_once = false;
+  }
+  GroupEngine::Options reader(const CacheManagerOptions& manager) {
+    GroupEngine::Options options = filled.reader();
+    options.manager = manager;
+    return options;
+  }
+  /// All of them, and later ones at once.
+  void come() {
+    filled.tier.ends_at_once = true;
+    engine.settle();
+    engine.check();
+  }
+
+  Filled filled;
+  GroupEngine engine;
+  const GroupEngine::Tokens prompt = tokens(8 * GroupEngine::page_size + 1);
+};
+
 TEST(SharedGroupLoads, a_prefetch_of_what_is_on_its_way_begins_nothing) {
   for (const ModelShape& model : model_shapes()) {
     SCOPED_TRACE(model.name);
-    Filled filled(model.name, 8);
-    GroupEngine engine(filled.reader());
-    filled.tier.ends_at_once = false;
-    const GroupEngine::Tokens prompt = tokens(8 * GroupEngine::page_size + 1);
+    OnTheirWay pages(model.name);
+    auto& [filled, engine, prompt] = pages;
     const auto prefetched = [&](const GroupEngine::Tokens& wanted) {
       return engine.manager().prefetch(wanted).value() / GroupEngine::page_size;
     };
@@ -33,25 +56,20 @@ TEST(SharedGroupLoads, a_prefetch_of_what_is_on_its_way_begins_nothing) {
     engine.release(0);  // nobody waits for these any more
     EXPECT_EQ(prefetched(prompt), 8);
     EXPECT_EQ(filled.tier.load_calls, 2);
-    filled.tier.ends_at_once = true;
-    engine.settle();
-    engine.check();
+    pages.come();
     engine.finish();
   }
 }
 
 TEST(SharedGroupLoads, a_prefetch_that_needs_a_companion_more_asks_for_that_alone) {
-  Filled filled("jamba", 8);
-  GroupEngine engine(filled.reader());
-  filled.tier.ends_at_once = false;
-  engine.admit(tokens(8 * GroupEngine::page_size + 1));  // the last state alone
+  OnTheirWay pages("jamba");
+  auto& [filled, engine, prompt] = pages;
+  engine.admit(prompt);  // the last state alone
   EXPECT_EQ(filled.tier.load_calls, 1);
   const GroupEngine::Tokens shorter = tokens(6 * GroupEngine::page_size + 1);
   EXPECT_EQ(engine.manager().prefetch(shorter).value(), 6 * GroupEngine::page_size);
   EXPECT_EQ(filled.tier.load_calls, 1) << "it waits for the pages";
-  filled.tier.ends_at_once = true;
-  engine.settle();
-  engine.check();
+  pages.come();
   EXPECT_EQ(filled.tier.load_calls, 2);
   EXPECT_EQ(engine.manager().counters(0)->loaded_pages, 8 + 1 + 1) << "no page twice";
   EXPECT_EQ(engine.manager().figures().shared_pages, 6);
@@ -62,10 +80,8 @@ TEST(SharedGroupLoads, a_prefetch_that_needs_a_companion_more_asks_for_that_alon
 TEST(SharedGroupLoads, sequences_that_want_the_same_pages_load_them_once) {
   for (const ModelShape& model : model_shapes()) {
     SCOPED_TRACE(model.name);
-    Filled filled(model.name, 8);
-    GroupEngine engine(filled.reader());
-    filled.tier.ends_at_once = false;
-    const GroupEngine::Tokens prompt = tokens(8 * GroupEngine::page_size + 1);
+    OnTheirWay pages(model.name);
+    auto& [filled, engine, prompt] = pages;
     engine.admit(prompt);
     const size_t pending = filled.tier.pending.size();
     for (const size_t i : {1U, 2U}) {
@@ -76,9 +92,7 @@ TEST(SharedGroupLoads, sequences_that_want_the_same_pages_load_them_once) {
     }
     EXPECT_EQ(filled.tier.load_calls, 1);
     EXPECT_EQ(filled.tier.pending.size(), pending);
-    filled.tier.ends_at_once = true;
-    engine.settle();
-    engine.check();
+    pages.come();
     for (const size_t i : {0U, 1U, 2U}) {
       EXPECT_EQ(engine.load_state(i), LoadState::loaded) << i;
       EXPECT_EQ(engine.length(i), 8 * GroupEngine::page_size) << i;
@@ -101,10 +115,8 @@ TEST(SharedGroupLoads, who_waits_for_a_load_that_is_given_up_asks_tiers_itself) 
       {"released", [](GroupEngine& e) { e.release(0); }}};
   for (const auto& [way, give_up] : ways) {
     SCOPED_TRACE(way);
-    Filled filled("gemma", 8);
-    GroupEngine engine(filled.reader());
-    filled.tier.ends_at_once = false;
-    const GroupEngine::Tokens prompt = tokens(8 * GroupEngine::page_size + 1);
+    OnTheirWay pages("gemma");
+    auto& [filled, engine, prompt] = pages;
     engine.admit(prompt);
     engine.admit(prompt);
     filled.tier.end();
@@ -115,9 +127,7 @@ TEST(SharedGroupLoads, who_waits_for_a_load_that_is_given_up_asks_tiers_itself) 
     engine.manager().poll();
     EXPECT_EQ(filled.tier.load_calls, 2);
     EXPECT_EQ(engine.load_state(waits), LoadState::loading);
-    filled.tier.ends_at_once = true;
-    engine.settle();
-    engine.check();
+    pages.come();
     EXPECT_EQ(engine.load_state(waits), LoadState::loaded);
     EXPECT_EQ(engine.length(waits), 8 * GroupEngine::page_size);
     EXPECT_EQ(engine.manager().figures().shared_pages, 0);
@@ -127,18 +137,14 @@ TEST(SharedGroupLoads, who_waits_for_a_load_that_is_given_up_asks_tiers_itself) 
 }
 
 TEST(SharedGroupLoads, of_those_who_wait_for_a_load_that_is_given_up_one_asks_tiers) {
-  Filled filled("jamba", 8);
-  GroupEngine engine(filled.reader());
-  filled.tier.ends_at_once = false;
-  const GroupEngine::Tokens prompt = tokens(8 * GroupEngine::page_size + 1);
+  OnTheirWay pages("jamba");
+  auto& [filled, engine, prompt] = pages;
   for (int i = 0; i < 4; ++i) engine.admit(prompt);
   engine.release(0);
   for (int i = 0; i < 3; ++i) engine.manager().poll();
   EXPECT_EQ(filled.tier.load_calls, 2);
   EXPECT_EQ(engine.manager().counters(0)->loading_pages, 2 * (8 + 1)) << "of both";
-  filled.tier.ends_at_once = true;
-  engine.settle();
-  engine.check();
+  pages.come();
   EXPECT_EQ(filled.tier.load_calls, 2);
   for (const size_t i : {0U, 1U, 2U}) {
     EXPECT_EQ(engine.load_state(i), LoadState::loaded) << i;
@@ -150,16 +156,12 @@ TEST(SharedGroupLoads, of_those_who_wait_for_a_load_that_is_given_up_one_asks_ti
 }
 
 TEST(SharedGroupLoads, who_waits_for_a_load_that_loses_pages_has_what_is_left_of_it) {
-  Filled filled("jamba", 8);
-  GroupEngine engine(filled.reader());
-  filled.tier.ends_at_once = false;
-  const GroupEngine::Tokens prompt = tokens(8 * GroupEngine::page_size + 1);
+  OnTheirWay pages("jamba");
+  auto& [filled, engine, prompt] = pages;
   engine.admit(prompt);
   ASSERT_EQ(engine.admit(prompt)->loading_tokens, 8 * GroupEngine::page_size);
   filled.tier.pages.erase(filled.name(1, 7));
-  filled.tier.ends_at_once = true;
-  engine.settle();
-  engine.check();
+  pages.come();
   for (const size_t i : {0U, 1U}) {
     EXPECT_EQ(engine.load_state(i), LoadState::cut_short) << i;
     EXPECT_EQ(engine.length(i), 6 * GroupEngine::page_size) << i;
@@ -172,10 +174,8 @@ TEST(SharedGroupLoads, who_waits_for_a_load_that_loses_pages_has_what_is_left_of
 }
 
 TEST(SharedGroupLoads, goes_on_where_one_who_waits_is_given_up) {
-  Filled filled("gemma", 8);
-  GroupEngine engine(filled.reader());
-  filled.tier.ends_at_once = false;
-  const GroupEngine::Tokens prompt = tokens(8 * GroupEngine::page_size + 1);
+  OnTheirWay pages("gemma");
+  auto& [filled, engine, prompt] = pages;
   for (int i = 0; i < 5; ++i) engine.admit(prompt);
   engine.release(4);
   engine.manager().cancel_load(engine.id(3)).or_throw();
@@ -187,9 +187,7 @@ TEST(SharedGroupLoads, goes_on_where_one_who_waits_is_given_up) {
     EXPECT_EQ(engine.load_state(i), LoadState::cut_short) << i;
   }
   EXPECT_EQ(engine.manager().figures().changed_pages, 8 + 2) << "of the one that was trimmed";
-  filled.tier.ends_at_once = true;
-  engine.settle();
-  engine.check();
+  pages.come();
   EXPECT_EQ(engine.load_state(0), LoadState::loaded);
   EXPECT_EQ(engine.length(0), 8 * GroupEngine::page_size);
   EXPECT_EQ(filled.tier.load_calls, 1);
@@ -199,14 +197,9 @@ TEST(SharedGroupLoads, goes_on_where_one_who_waits_is_given_up) {
 
 TEST(SharedGroupLoads, that_is_late_leaves_who_waits_the_time_that_he_has) {
   for (const bool comes : {true, false}) {
-    Filled filled("gemma", 8);
     ManualClock clock;
-    GroupEngine::Options options = filled.reader();
-    options.manager.load_deadline_ms = 10;
-    options.manager.clock = clock.clock();
-    GroupEngine engine(options);
-    filled.tier.ends_at_once = false;
-    const GroupEngine::Tokens prompt = tokens(8 * GroupEngine::page_size + 1);
+    OnTheirWay pages("gemma", {.load_deadline_ms = 10, .clock = clock.clock()});
+    auto& [filled, engine, prompt] = pages;
     engine.admit(prompt);
     clock.advance_ms(6);
     engine.admit(prompt);
@@ -226,49 +219,36 @@ TEST(SharedGroupLoads, that_is_late_leaves_who_waits_the_time_that_he_has) {
     engine.manager().poll();
     EXPECT_EQ(engine.load_state(1), comes ? LoadState::loaded : LoadState::cut_short);
     EXPECT_EQ(engine.length(1), comes ? 8 * GroupEngine::page_size : 0);
-    filled.tier.ends_at_once = true;
-    engine.settle();
-    engine.check();
+    pages.come();
     for (const size_t i : {0U, 1U}) EXPECT_TRUE(engine.compute(i));
     engine.finish();
   }
 }
 
 TEST(SharedGroupLoads, ends_at_the_deadline_of_those_who_wait) {
-  Filled filled("gemma", 8);
   ManualClock clock;
-  GroupEngine::Options options = filled.reader();
-  options.manager.load_deadline_ms = 10;
-  options.manager.clock = clock.clock();
-  GroupEngine engine(options);
-  filled.tier.ends_at_once = false;
-  const GroupEngine::Tokens prompt = tokens(8 * GroupEngine::page_size + 1);
+  OnTheirWay pages("gemma", {.load_deadline_ms = 10, .clock = clock.clock()});
+  auto& [filled, engine, prompt] = pages;
   engine.admit(prompt);
   engine.admit(prompt);
   clock.advance_ms(11);
   for (int i = 0; i < 2; ++i) engine.manager().poll();
   for (const size_t i : {0U, 1U}) EXPECT_EQ(engine.load_state(i), LoadState::cut_short) << i;
   EXPECT_EQ(engine.manager().figures().lost_pages, 2 * (8 + 2));
-  filled.tier.ends_at_once = true;
-  engine.settle();
-  engine.check();
+  pages.come();
   engine.finish();
 }
 
 TEST(SharedGroupLoads, comes_to_a_sequence_that_a_step_holds) {
   for (const ModelShape& model : model_shapes()) {
     SCOPED_TRACE(model.name);
-    Filled filled(model.name, 8);
-    GroupEngine engine(filled.reader());
-    filled.tier.ends_at_once = false;
-    const GroupEngine::Tokens prompt = tokens(8 * GroupEngine::page_size + 1);
+    OnTheirWay pages(model.name);
+    auto& [filled, engine, prompt] = pages;
     engine.admit(prompt);
     engine.admit(prompt);
     const SequenceId id = engine.id(1);
     const StepTicket step = engine.pool().begin_step({&id, 1}).value();
-    filled.tier.ends_at_once = true;
-    engine.settle();
-    engine.check();
+    pages.come();
     EXPECT_EQ(engine.load_state(1), LoadState::loaded);
     EXPECT_EQ(engine.length(1), 8 * GroupEngine::page_size);
     EXPECT_EQ(filled.tier.load_calls, 1);
@@ -280,11 +260,11 @@ TEST(SharedGroupLoads, comes_to_a_sequence_that_a_step_holds) {
 }
 
 TEST(SharedGroupLoads, goes_behind_what_who_waits_has_already) {
-  Filled filled("jamba", 8);
-  GroupEngine engine(filled.reader());
+  OnTheirWay pages("jamba");
+  auto& [filled, engine, prompt] = pages;
+  filled.tier.ends_at_once = true;
   EXPECT_EQ(loaded(engine, 4), 4);
   filled.tier.ends_at_once = false;
-  const GroupEngine::Tokens prompt = tokens(8 * GroupEngine::page_size + 1);
   for (const int i : {1, 2}) {
     const TieredAdmission* const a = engine.admit(prompt);
     ASSERT_EQ(a->cached_tokens, 4 * GroupEngine::page_size) << i;
@@ -295,9 +275,7 @@ TEST(SharedGroupLoads, goes_behind_what_who_waits_has_already) {
   for (int i = 0; i < 2; ++i) engine.manager().poll();
   EXPECT_EQ(engine.load_state(2), LoadState::loading);
   for (const int32_t page : {5, 7}) filled.tier.pages.erase(filled.name(1, page));
-  filled.tier.ends_at_once = true;
-  engine.settle();
-  engine.check();
+  pages.come();
   EXPECT_EQ(engine.load_state(2), LoadState::cut_short);
   EXPECT_EQ(engine.length(2), 4 * GroupEngine::page_size) << "as before";
   for (const size_t i : {0U, 1U, 2U}) EXPECT_TRUE(engine.compute(i));
@@ -306,10 +284,8 @@ TEST(SharedGroupLoads, goes_behind_what_who_waits_has_already) {
 }
 
 TEST(SharedGroupLoads, are_not_those_of_another_salt) {
-  Filled filled("gemma", 8);
-  GroupEngine engine(filled.reader());
-  filled.tier.ends_at_once = false;
-  const GroupEngine::Tokens prompt = tokens(8 * GroupEngine::page_size + 1);
+  OnTheirWay pages("gemma");
+  auto& [filled, engine, prompt] = pages;
   engine.admit(prompt);
   const TieredAdmission other = engine.manager().admit(prompt, {.salt = "other"}).value();
   EXPECT_EQ(other.loading_tokens, 0);
@@ -321,16 +297,12 @@ TEST(SharedGroupLoads, are_not_those_of_another_salt) {
 }
 
 TEST(SharedGroupLoads, who_waits_with_room_behind_keeps_it_and_asks_tiers_for_all) {
-  Filled filled("gemma", 8);
-  GroupEngine engine(filled.reader());
-  filled.tier.ends_at_once = false;
-  const GroupEngine::Tokens prompt = tokens(8 * GroupEngine::page_size + 1);
+  OnTheirWay pages("gemma");
+  auto& [filled, engine, prompt] = pages;
   engine.admit(prompt);
   engine.admit(prompt);
   engine.pool().reserve(engine.id(1), 8 * GroupEngine::page_size + 1).or_throw();
-  filled.tier.ends_at_once = true;
-  engine.settle();
-  engine.check();
+  pages.come();
   EXPECT_EQ(engine.load_state(1), LoadState::loaded);
   EXPECT_EQ(engine.length(1), 8 * GroupEngine::page_size);
   EXPECT_EQ(filled.tier.load_calls, 2);
