@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 
 import pytest
+from prompt_runs import Runs
 
 import llama_models as models
 from llama_comparison import Pair
@@ -85,3 +86,8 @@ def text_models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str
 @pytest.fixture(scope="session")
 def text_model(text_models: Callable[[str], str]) -> str:
     return text_models("llama")
+
+
+@pytest.fixture
+def runs(sites: dict[str, pathlib.Path], tmp_path: pathlib.Path) -> Runs:
+    return Runs(sites, tmp_path)

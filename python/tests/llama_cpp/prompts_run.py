@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""prompts_run.py JSON: one process of llama-cpp-python for test_prompts.py, perhaps with a cache.
+"""prompts_run.py JSON: one process of llama-cpp-python for test_prompts*.py, perhaps with a cache.
 
 JSON: "models" ([path, options of `Llama`], side by side; among those options "variables" of the
 environment while it is loaded), "cache", "bytes", "is_cold" (no prompt goes on behind another one),

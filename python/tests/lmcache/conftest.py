@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,3 +23,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.skip(reason="lmcache is not installed"))
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> dict[str, Any]:
+    model = {"model": "tests", "dtype": "bfloat16"}
+    return {**model, "disk": str(tmp_path / "objects"), "disk_bytes": "64MiB"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import no_triton
 import pytest
@@ -36,3 +37,8 @@ def host_memory() -> Iterator[None]:
 
     with host_memory_budget_scope(1 << 28):
         yield
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> dict[str, Any]:
+    return {"disk": str(tmp_path / "pages"), "disk_bytes": "64MiB"}

@@ -15,7 +15,7 @@ from sglang.srt.mem_cache.device_pool_info import (
     MHABufferInfo,
     MLABufferInfo,
 )
-from sglang.srt.mem_cache.hicache_storage import HiCacheStorageConfig
+from sglang.srt.mem_cache.hicache_storage import HiCacheStorageConfig, HiCacheStorageExtraInfo
 from sglang.srt.mem_cache.memory_pool_host import DeepSeekV4PagedHostPool
 from sglang.srt.mem_cache.pool_host.mamba import MambaPoolHost
 from sglang.srt.mem_cache.pool_host.mha import (
@@ -24,6 +24,7 @@ from sglang.srt.mem_cache.pool_host.mha import (
 )
 from sglang.srt.mem_cache.pool_host.mla import MLATokenToKVPoolHost
 
+MIB = 1 << 20
 PAGE, PAGES, LAYERS = 4, 64, 3  # tokens of a page, pages of a pool
 CPU = torch.device("cpu")
 
@@ -205,3 +206,11 @@ def page_bytes(pool: Any, page: int) -> bytes:
     except NotImplementedError:
         meta = pool.get_page_buffer_meta(slots_of(pool, [page]))
         return b"".join(ctypes.string_at(at, size) for at, size in zip(*meta))
+
+
+def set_pages(backend: Any, pool: Any, keys: list[str], pages: list[int]) -> list[bool]:
+    return backend.batch_set_v1(keys, slots_of(pool, pages), HiCacheStorageExtraInfo())
+
+
+def get_pages(backend: Any, pool: Any, keys: list[str], pages: list[int]) -> list[bool]:
+    return backend.batch_get_v1(keys, slots_of(pool, pages), HiCacheStorageExtraInfo())
