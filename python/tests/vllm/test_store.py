@@ -117,7 +117,7 @@ def restarts(engine: Engine) -> Iterator[Restarts]:
     shutil.copytree(folder / "llama", folder / "damaged")
     damage(folder / "damaged")
     second += [
-        case("damaged", "llama", disk(folder / "damaged")),
+        case("damaged", "llama", disk(folder / "damaged"), rounds=[*ROUNDS, f"lost {folder}/lost"]),
         case("another's", "gemma3", disk(folder / "llama"), rounds=["ask"]),
     ]
     yield Restarts(said, Run(engine, "store-2", second).results())
@@ -141,8 +141,9 @@ def test_engines_share_prompts_by_redis_until_it_is_killed(restarts: Restarts) -
 
 
 @pytest.mark.quick
-def test_pages_of_a_damaged_directory_are_computed(restarts: Restarts) -> None:
+def test_pages_of_a_damaged_directory_are_computed(engine: Engine, restarts: Restarts) -> None:
     assert tokens_of(restarts.second["damaged"]) == restarts.stock("llama")
+    assert int((engine.folder / "store/lost").read_text()) > 0
 
 
 @pytest.mark.quick
@@ -187,8 +188,11 @@ def test_damaged_pages_are_computed(
     extra = disk(tmp_path, load=load)
     Run(engine, f"store-damaged-{load}-{model}-1", [case("a", model, extra)]).results()
     damage(tmp_path)
-    run = Run(engine, f"store-damaged-{load}-{model}-2", [case("a", model, extra, options=options)])
+    lost = engine.folder / f"lost-{load}-{model}"
+    again = case("a", model, extra, options=options, rounds=[*ROUNDS, f"lost {lost}"])
+    run = Run(engine, f"store-damaged-{load}-{model}-2", [again])
     assert tokens_of(run.results()["a"]) == restarts.stock(model)
+    assert int(lost.read_text()) > 0
     assert "Recovered from KV load failure" in run.log.read_text() or model == "gemma3"
 
 

@@ -5,9 +5,9 @@
 
 A case has `name`, `model`, `transfer` (kv_transfer_config, or null: no connector) and `rounds`:
 "ask": prompts together, "turns": one after another, each the one before and more, "reset": forgets
-what memory has, "settle": waits until nothing is being stored, "touch PATH": tells the test, "wait
-PATH": until the test has made that file, "sleep SECONDS", "kill PID": a process, in the midst of what
-comes next.
+what memory has, "settle": waits until nothing is being stored, "touch PATH": tells the test, "lost
+PATH": writes how many blocks were to be loaded and did not come, "wait PATH": until the test has made
+that file, "sleep SECONDS", "kill PID": a process, in the midst of what comes next.
 OUT.json maps each case to its rounds' answers [[tokens, cached tokens], ...], or to {"error": text}.
 """
 
@@ -24,7 +24,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from vllm_worker import OPTIONS, prompts_of
+from vllm_worker import OPTIONS, count_of, prompts_of
 
 PATIENCE_SECONDS = 300
 KILL_SECONDS = 0.2  # behind "kill"
@@ -80,6 +80,8 @@ def _round(llm: Any, said: str, more: dict[str, Any]) -> Any:
         _settle(llm)
     elif word == "touch":
         Path(of).touch()
+    elif word == "lost":
+        Path(of).write_text(str(count_of(llm, "vllm:folio_lost_pages")))
     elif word == "wait":
         _wait(of)
     elif word == "sleep":

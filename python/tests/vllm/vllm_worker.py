@@ -142,10 +142,9 @@ SCENARIOS: dict[str, Callable[[Any], list[dict[str, Any]]]] = {
 }
 
 
-def _preemptions(llm: Any) -> int:
-    return sum(
-        int(metric.value) for metric in llm.get_metrics() if metric.name == "vllm:num_preemptions"
-    )
+def count_of(llm: Any, counter: str) -> int:
+    """One of vLLM's metrics."""
+    return sum(int(metric.value) for metric in llm.get_metrics() if metric.name == counter)
 
 
 def _served() -> dict[str, str]:
@@ -163,7 +162,7 @@ def run_case(case: dict[str, Any], models: Path) -> dict[str, Any]:
     llm = LLM(str(models / case["model"]), **{**OPTIONS, **case.get("options", {})})
     try:
         result: dict[str, Any] = {s: SCENARIOS[s](llm) for s in case["scenarios"]}
-        result["preemptions"] = _preemptions(llm)
+        result["preemptions"] = count_of(llm, "vllm:num_preemptions")
         result["served"] = _served()
     finally:
         llm.llm_engine.engine_core.shutdown()
