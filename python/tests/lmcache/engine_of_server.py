@@ -9,8 +9,9 @@ from pathlib import Path
 from folio_kv.bench.lmcache_server import let_vllm_start
 
 sys.path.append(str(Path(__file__).parents[1] / "vllm"))
-from vllm_store_worker import main  # noqa: E402
+from vllm_store_worker import run_case  # noqa: E402
+from vllm_worker import main  # noqa: E402
 
 if __name__ == "__main__":
     let_vllm_start()
-    main(*map(Path, sys.argv[1:4]))
+    main(run_case)

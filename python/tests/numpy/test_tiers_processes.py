@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tiers and processes: a directory that is opened again, servers and writers that are killed."""
 
-import shutil
-import socket
-import subprocess
-
 import numpy as np
 import pytest
 from child_process import Child
+from redis_process import RedisProcess
 from reserved_port import ReservedPort
 from tier_engine import until
 from tier_pages import MIB, PAGE_BYTES, check, name_of, page_of
@@ -108,43 +105,9 @@ def test_pages_of_another_model_are_no_hits(tmp_path):
 # ---- Redis
 
 
-class Redis:
-    """A redis-server of its own."""
-
-    def __init__(self, folder):
-        if shutil.which("redis-server") is None:
-            pytest.skip("no redis-server on this machine")
-        self.port = ReservedPort()
-        self.folder = folder
-        self.process = None
-        self.url = f"redis://127.0.0.1:{self.port.number}"
-
-    def start(self):
-        self.port.close()
-        options = {"port": self.port.number, "bind": "127.0.0.1", "save": "", "dir": self.folder}
-        words = [str(w) for key, value in options.items() for w in (f"--{key}", value)]
-        self.process = subprocess.Popen(
-            ["redis-server", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        until(self.answers, "an answer of redis-server")
-
-    def answers(self):
-        try:
-            with socket.create_connection(("127.0.0.1", self.port.number), 1) as connection:
-                connection.sendall(b"PING\r\n")
-                return connection.recv(16).startswith(b"+PONG")
-        except OSError:
-            return False
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait(20)
-
-
 @pytest.fixture
 def redis(tmp_path):
-    server = Redis(tmp_path)
-    server.start()
+    server = RedisProcess(tmp_path, ReservedPort())
     yield server
     server.kill()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis_process import RedisProcess
+from redis_process import NO_PROGRAM, RedisProcess
 from vllm_engine import Engine
 from vllm_store import Run, cached_of, tokens_of
 
@@ -134,7 +134,7 @@ def test_a_restarted_engine_finds_its_prompts(restarts: Restarts, model: str) ->
 @pytest.mark.quick
 def test_engines_share_prompts_by_redis_until_it_is_killed(restarts: Restarts) -> None:
     if "redis" not in restarts.first:
-        pytest.skip("neither redis-server nor valkey-server is installed")
+        pytest.skip(NO_PROGRAM)
     restarts.expect("llama", "redis")
     asked, *_ = restarts.stock("llama")
     assert tokens_of(restarts.second["redis"])[4:] == [asked] * 6

@@ -14,17 +14,14 @@ OUT.json maps each case to its rounds' answers [[tokens, cached tokens], ...], o
 from __future__ import annotations
 
 import gc
-import json
 import os
 import signal
-import sys
 import threading
 import time
-import traceback
 from pathlib import Path
 from typing import Any
 
-from vllm_worker import OPTIONS, count_of, prompts_of
+from vllm_worker import OPTIONS, count_of, main, prompts_of
 
 PATIENCE_SECONDS = 300
 KILL_SECONDS = 0.2  # behind "kill"
@@ -111,16 +108,5 @@ def run_case(case: dict[str, Any], models: Path) -> list[Any]:
         cleanup_dist_env_and_memory()
 
 
-def main(models: Path, cases: Path, out: Path) -> None:
-    """Runs every case of the file `cases`; a failure is part of the result."""
-    results: dict[str, Any] = {}
-    for case in json.loads(cases.read_text()):
-        try:
-            results[case["name"]] = run_case(case, models)
-        except Exception:
-            results[case["name"]] = {"error": traceback.format_exc()}
-        out.write_text(json.dumps(results))
-
-
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:4]))
+    main(run_case)

@@ -173,16 +173,17 @@ def run_case(case: dict[str, Any], models: Path) -> dict[str, Any]:
     return result
 
 
-def main(models: Path, cases: Path, out: Path) -> None:
-    """Runs every case of the file `cases`; a failure is part of the result."""
+def main(run: Callable[[dict[str, Any], Path], Any]) -> None:
+    """A worker's command: `run` gives what stands for a case; its failure is part of the result."""
+    models, cases, out = map(Path, sys.argv[1:4])
     results: dict[str, Any] = {}
     for case in json.loads(cases.read_text()):
         try:
-            results[case["name"]] = run_case(case, models)
+            results[case["name"]] = run(case, models)
         except Exception:
             results[case["name"]] = {"error": traceback.format_exc()}
         out.write_text(json.dumps(results))
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:4]))
+    main(run_case)
