@@ -15,12 +15,12 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import CodeType, ModuleType
+from types import CodeType
 from typing import Any
 
 from folio_kv.errors import Unsupported
 
-__all__ = ["Engine", "Hook", "members", "names", "pair", "parameters", "value", "version_of"]
+__all__ = ["Engine", "Hook", "members", "names", "pair", "parameters", "value"]
 
 Hook = Callable[[], list[str]]  # what is missing, in words
 
@@ -94,7 +94,8 @@ def _has(kind: type, name: str) -> bool:
 
 @dataclass
 class Engine:
-    """One such package. Versions are (major, minor); `oldest` and `newest`: those tested."""
+    """One such package, whose module is its name in small letters. Versions are (major, minor);
+    `oldest` and `newest`: those tested. The installed one is meant where a call is given none."""
 
     name: str
     oldest: tuple[int, int]
@@ -102,14 +103,20 @@ class Engine:
     capabilities: Mapping[str, Sequence[Hook]]
     _warned: set[str] = field(default_factory=set)
 
+    def version(self) -> str:
+        """Of the package that is installed."""
+        package = importlib.import_module(self.name.lower())
+        return str(getattr(package, "__version__", "of no version"))
+
     def why_not(self, version: str) -> str | None:
         """Why this version is refused whole, or None."""
         if pair(version) >= self.oldest:
             return None
         return f"{self.name}: expected {_words(self.oldest)} or later, got {version}"
 
-    def refusals(self, version: str) -> dict[str, str]:
+    def refusals(self, version: str | None = None) -> dict[str, str]:
         """Why each capability is refused, by its name; "" where it is served."""
+        version = version or self.version()
         if (why := self.why_not(version)) is not None:
             return dict.fromkeys(self.capabilities, why)
         told = {}
@@ -118,8 +125,9 @@ class Engine:
             told[name] = f"{self.name} {version} lacks {', '.join(missing)}" if missing else ""
         return told
 
-    def warning(self, version: str) -> str | None:
+    def warning(self, version: str | None = None) -> str | None:
         """What to say of a version that was not tested: the first time, then None."""
+        version = version or self.version()
         if pair(version) <= self.newest or version in self._warned:
             return None
         self._warned.add(version)
@@ -128,16 +136,12 @@ class Engine:
             f"({_words(self.newest)}); what folio leans on was probed instead"
         )
 
-    def expect(self, capability: str, version: str, logger: logging.Logger) -> None:
+    def expect(self, capability: str, logger: logging.Logger, version: str | None = None) -> None:
         """Raises Unsupported where it is refused; a version that was not tested is warned of."""
         if why := self.refusals(version)[capability]:
             raise Unsupported(f"{capability}: {why}")
         if (warning := self.warning(version)) is not None:
             logger.warning("folio: %s", warning)
-
-
-def version_of(package: ModuleType) -> str:
-    return str(getattr(package, "__version__", "of no version"))
 
 
 def pair(version: str) -> tuple[int, int]:

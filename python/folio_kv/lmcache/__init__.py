@@ -7,6 +7,8 @@ Importing this needs no LMCache.
 """
 
 from .connector import Connector
-from .versions import capabilities
+from .versions import ENGINE
 
 __all__ = ["Connector", "capabilities"]
+
+capabilities = ENGINE.refusals

@@ -16,7 +16,7 @@ from folio_kv._identity import model_digest
 from folio_kv._open_tiers import open_tiers
 from folio_kv._options import Options
 
-from .versions import refuse_unknown
+from .versions import ENGINE
 
 __all__ = ["Connector"]
 
@@ -31,7 +31,7 @@ class Connector(LMCacheConnector):
     """
 
     def __init__(self, **given: object) -> None:
-        refuse_unknown()
+        ENGINE.expect("Connector", _logger)
         import lmcache
 
         options = Options("Connector", given)

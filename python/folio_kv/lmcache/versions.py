@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import logging
+from folio_kv._engine import Engine, names, parameters
 
-from folio_kv._engine import Engine, names, parameters, version_of
-
-__all__ = ["ENGINE", "capabilities", "refuse_unknown"]
+__all__ = ["ENGINE"]
 
 _PLUGIN = "lmcache.v1.distributed.l2_adapters.native_plugin_l2_adapter"
 _NATIVE = "lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter"
@@ -28,17 +26,3 @@ ENGINE = Engine(
         ),
     },
 )
-
-
-def capabilities() -> dict[str, str]:
-    """What of folio the installed LMCache can have, with "" or the reason why it is refused."""
-    import lmcache
-
-    return ENGINE.refusals(version_of(lmcache))
-
-
-def refuse_unknown() -> None:
-    """Raises Unsupported where Connector's hooks are not the known ones; warns of a newer version."""
-    import lmcache
-
-    ENGINE.expect("Connector", version_of(lmcache), logging.getLogger("folio_kv.lmcache"))

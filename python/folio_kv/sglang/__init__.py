@@ -7,22 +7,23 @@ in `--hicache-storage-backend-extra-config`. Importing this needs no SGLang; `Hi
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
-from .versions import capabilities
+from .versions import ENGINE
 
 if TYPE_CHECKING:
     from .hicache import HiCache
 
 __all__ = ["HiCache", "capabilities"]
 
+capabilities = ENGINE.refusals
+
 
 def __getattr__(name: str) -> Any:
     if name != "HiCache":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .versions import refuse_unknown
-
-    refuse_unknown()
+    ENGINE.expect("HiCache", logging.getLogger(__name__))
     from .hicache import HiCache
 
     return HiCache

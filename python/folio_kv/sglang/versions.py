@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import logging
+from folio_kv._engine import Engine, members, names, parameters
 
-from folio_kv._engine import Engine, members, names, parameters, version_of
-
-__all__ = ["ENGINE", "capabilities", "refuse_unknown"]
+__all__ = ["ENGINE"]
 
 _STORAGE = "sglang.srt.mem_cache.hicache_storage"
 _HOST = "sglang.srt.mem_cache.pool_host.base"
@@ -63,17 +61,3 @@ ENGINE = Engine(
         ),
     },
 )
-
-
-def capabilities() -> dict[str, str]:
-    """What of folio the installed SGLang can have, with "" or the reason why it is refused."""
-    import sglang
-
-    return ENGINE.refusals(version_of(sglang))
-
-
-def refuse_unknown() -> None:
-    """Raises Unsupported where HiCache's hooks are not the known ones; warns of a newer version."""
-    import sglang
-
-    ENGINE.expect("HiCache", version_of(sglang), logging.getLogger("folio_kv.sglang"))

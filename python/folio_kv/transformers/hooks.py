@@ -72,9 +72,7 @@ def capabilities() -> dict[str, str]:
     """What of folio the installed transformers can have: "attention", "FolioCache" and "continuous
     batching", each with "" or the reason why it is refused.
     """
-    import transformers
-
-    return ENGINE.refusals(transformers.__version__)
+    return ENGINE.refusals()
 
 
 def refused(capability: str) -> str:
@@ -101,7 +99,7 @@ def register() -> None:
 
     if why := refused(ATTENTION):
         raise folio_kv.Unsupported(why)
-    if (warning := ENGINE.warning(transformers.__version__)) is not None:
+    if (warning := ENGINE.warning()) is not None:
         warnings.warn(warning, RuntimeWarning, stacklevel=2)
 
     from .attention import attention

@@ -13,9 +13,11 @@ from __future__ import annotations
 import logging
 import os
 
-from .versions import ENGINE, capabilities
+from .versions import ENGINE
 
 __all__ = ["capabilities", "register"]
+
+capabilities = ENGINE.refusals
 
 _REPLACED = {
     "CPU_ATTN": "folio_kv.vllm.backend.FolioBackend",
@@ -44,8 +46,6 @@ def register() -> None:
 
     if not current_platform.is_cpu():
         return
-    import vllm
-
     told = capabilities()
     refused = {name: told[name] for name in _REPLACED if told[name]}
     for why in dict.fromkeys(refused.values()):
@@ -54,7 +54,7 @@ def register() -> None:
     served = [name for name in _REPLACED if name not in refused]
     if not served:
         return
-    if (warning := ENGINE.warning(vllm.__version__)) is not None:
+    if (warning := ENGINE.warning()) is not None:
         _logger.warning("folio: %s", warning)
     from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import vllm
 from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     KVConnectorBase_V1,
     KVConnectorRole,
@@ -44,7 +43,7 @@ SOURCES = {
 
 def _check(vllm_config: Any) -> None:
     """Raises Error for an engine whose blocks cannot be kept."""
-    ENGINE.expect("FolioConnector", vllm.__version__, logger)
+    ENGINE.expect("FolioConnector", logger)
     cache = vllm_config.cache_config
     if not cache.enable_prefix_caching:
         raise Error("enable_prefix_caching: expected True beside FolioConnector, got False")

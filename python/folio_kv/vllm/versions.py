@@ -7,9 +7,9 @@ classes that folio guesses at.
 
 from __future__ import annotations
 
-from folio_kv._engine import Engine, members, names, parameters, value, version_of
+from folio_kv._engine import Engine, members, names, parameters, value
 
-__all__ = ["ENGINE", "capabilities"]
+__all__ = ["ENGINE"]
 
 _BACKEND = "vllm.v1.attention.backend"
 _CPU = "vllm.v1.attention.backends.cpu_attn"
@@ -151,10 +151,3 @@ ENGINE = Engine(
         ),
     },
 )
-
-
-def capabilities() -> dict[str, str]:
-    """What of folio the installed vLLM can have, with "" or the reason why it is refused."""
-    import vllm
-
-    return ENGINE.refusals(version_of(vllm))

@@ -99,7 +99,7 @@ def test_a_newer_version_is_warned_of_once(module: Any, caplog: pytest.LogCaptur
     assert one.warning("1.11.0.dev0").startswith("nobody's engine 1.11.0.dev0 is newer than")
     assert one.warning("1.11.0.dev0") is None
     for _ in range(2):
-        one.expect("steps", "1.12", logging.getLogger("folio_kv"))
+        one.expect("steps", logging.getLogger("folio_kv"), "1.12")
     (said,) = caplog.messages
     assert said.startswith("folio: nobody's engine 1.12 is newer than")
 
@@ -109,4 +109,15 @@ def test_an_older_version_is_refused_whole(version: str) -> None:
     why = f"nobody's engine: expected 1.2 or later, got {version}"
     assert engine().refusals(version) == {"steps": why, "caches": why}
     with pytest.raises(Unsupported, match=f"^caches: {why}$"):
-        engine().expect("caches", version, logging.getLogger("folio_kv"))
+        engine().expect("caches", logging.getLogger("folio_kv"), version)
+
+
+def test_the_installed_version_is_meant_where_none_is_given(module: Any) -> None:
+    one = Engine("Nobodys_Engine", (1, 2), (1, 10), {"steps": ()})
+    assert "got of no version" in one.refusals()["steps"]
+    module.__version__ = "1.1.9"
+    with pytest.raises(Unsupported, match="expected 1.2 or later, got 1.1.9"):
+        one.expect("steps", logging.getLogger("folio_kv"))
+    module.__version__ = "1.11"
+    assert one.refusals() == {"steps": ""}
+    assert one.warning().startswith("Nobodys_Engine 1.11 is newer") and one.warning() is None
