@@ -1021,6 +1021,10 @@ class DiskTier(Tier):
         Raises Error with code "busy" for a directory that another tier has, of this process or another.
         """
 
+    @property
+    def segment_bytes(self) -> int:
+        """Of one of its files, at most."""
+
     def __reduce_ex__(self, protocol: object) -> object: ...
 
 class RedisTier(Tier):

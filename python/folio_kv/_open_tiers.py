@@ -29,11 +29,17 @@ _QUEUE = {"max_queued_bytes": 1 << 50, "max_queued_pages": 1 << 18}
 class Opened:
     """Tiers by name, in the order in which they are asked: host, disk, redis.
 
-    segment_bytes: what a page of a directory must fit; 0 without one.
+    find_wait_ms: how long a find may wait for the answers of a Redis; 0 without one.
     """
 
     tiers: dict[str, tiers.Tier] = field(default_factory=dict)
-    segment_bytes: int = 0
+    find_wait_ms: int = 0
+
+    @property
+    def segment_bytes(self) -> int:
+        """What a page of a directory must fit; 0 without one."""
+        disk = self.tiers.get("disk")
+        return disk.segment_bytes if isinstance(disk, tiers.DiskTier) else 0
 
     def describe(self) -> str:
         """What there is, for a line of a log."""
@@ -62,8 +68,7 @@ def open_tiers(
     host_bytes = options.size("host_bytes", 0, 0)
     disk, redis = options.text("disk"), options.text("redis")
     disk_bytes = options.size("disk_bytes", 0, 2 * _MIB)
-    segment = max(_MIB, min(256 * _MIB, disk_bytes // 8))
-    segment = options.size("segment_bytes", segment, _MIB)
+    segment = options.size("segment_bytes", 0, _MIB)
     redis_bytes = options.size("redis_bytes", 1 << 40)
     ttl_s = options.whole("ttl_s", 0, 0, 2**31 - 1)
     find_wait_ms = options.whole("find_wait_ms", 100, 0, 10_000)
@@ -92,11 +97,11 @@ def open_tiers(
     if redis:
         of_redis = dict(common, ttl_s=ttl_s, unknown="asked", ask_wait_ms=find_wait_ms)
         makers["redis"] = functools.partial(tiers.RedisTier, redis, redis_bytes, **of_redis)
-    return _open(options.face, makers, segment if "disk" in makers else 0)
+    return _open(options.face, makers, find_wait_ms if redis else 0)
 
 
-def _open(face: str, makers: dict[str, Callable[[], tiers.Tier]], segment_bytes: int) -> Opened:
-    opened = Opened(segment_bytes=segment_bytes)
+def _open(face: str, makers: dict[str, Callable[[], tiers.Tier]], find_wait_ms: int) -> Opened:
+    opened = Opened(find_wait_ms=find_wait_ms)
     for key, make in makers.items():
         try:
             opened.tiers[key.removesuffix("_bytes")] = make()

@@ -48,23 +48,31 @@ def run(longest: int, head_size: int, interpreter: str | None = None) -> Iterato
 
 def _process(folder: Path, with_folio: bool, interpreter: str) -> None:
     """One engine, which writes rates.json; its output is shown if it fails."""
-    environment = {
+    more = {"FOLIO_VLLM": str(int(with_folio)), "VLLM_CPU_KVCACHE_SPACE": "4"}
+    command = [interpreter, "-m", __name__, folder / "cases.json", folder / "rates.json"]
+    process = subprocess.run(
+        command,
+        env=environment(folder, **more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if process.returncode != 0:
+        raise RuntimeError(f"vLLM, {with_folio=}, failed:\n{process.stdout[-4000:]}")
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    """Of a process with vLLM, on all processors."""
+    return {
         **os.environ,
-        "FOLIO_VLLM": str(int(with_folio)),
         "PYTHONPATH": str(_path(folder)),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": str(processors()),
-        "VLLM_CPU_KVCACHE_SPACE": "4",
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
+        **more,
     }
-    command = [interpreter, "-m", __name__, folder / "cases.json", folder / "rates.json"]
-    process = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    if process.returncode != 0:
-        raise RuntimeError(f"vLLM, {with_folio=}, failed:\n{process.stdout[-4000:]}")
 
 
 def _path(folder: Path) -> Path:

@@ -29,9 +29,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .in_vllm import _path
+from .in_vllm import environment
 from .lmcache_server import LMCacheServer, connector, let_vllm_start
-from .machine import machine, processors
+from .machine import machine
 
 LLAMA_3_8B: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -166,17 +166,7 @@ class Engine:
     """A process with an engine."""
 
     def __init__(self, folder: Path, case: dict[str, Any]) -> None:
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(_path(folder)),
-            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-            "OMP_NUM_THREADS": str(processors()),
-            "OMP_WAIT_POLICY": "passive",
-            "VLLM_CPU_KVCACHE_SPACE": "1",
-            "VLLM_NO_USAGE_STATS": "1",
-            "HF_HUB_OFFLINE": "1",
-        }
+        more = {"OMP_WAIT_POLICY": "passive", "VLLM_CPU_KVCACHE_SPACE": "1"}
         answers, ours = os.pipe()
         module = "folio_kv.bench.restart"
         self._server = _lmcache(folder) if case["lmcache"] else None
@@ -184,7 +174,7 @@ class Engine:
         self._log = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, "--work", json.dumps(case), str(ours)],
-            env=environment,
+            env=environment(folder, **more),
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=self._log,

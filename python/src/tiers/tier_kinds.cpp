@@ -28,6 +28,7 @@ struct HostTier : TierHandle {
 };
 struct DiskTier : TierHandle {
   using TierHandle::TierHandle;
+  int64_t segment_bytes = 0;
 };
 struct RedisTier : TierHandle {
   using TierHandle::TierHandle;
@@ -107,6 +108,7 @@ void bind_disk(nb::module_& m) {
                   max_bytes, [&](const tier::TierOptions& o) {
                     return tier::make_disk_tier(directory.native(), o, disk);
                   });
+        self->segment_bytes = segment_bytes;
       },
       R"(directory: is made where there is none; what an earlier tier left in it is found again.
 
@@ -116,6 +118,7 @@ depth: operations of a thread under way. timeout_ms: of io_uring, 0: none. The o
 Raises Error with code "busy" for a directory that another tier has, of this process or another.)",
       std::tuple(nb::arg("directory"), nb::arg("max_bytes")), nb::arg("segment_bytes") = 0,
       nb::arg("depth") = 32, nb::arg("timeout_ms") = 30'000);
+  type.def_ro("segment_bytes", &DiskTier::segment_bytes, "Of one of its files, at most.");
 }
 
 /// What RedisOptions points to.

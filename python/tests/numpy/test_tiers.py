@@ -219,3 +219,14 @@ def test_what_a_restarted_tier_says_of_its_directory(tmp_path):
     with tier_of("disk", tmp_path) as tier:
         assert sorted(tier.names()) == [bytes(31) + b"z", b"a" + bytes(31)]
         assert tier.find([b"a" + bytes(31)]) == 1 and tier.find([bytes(31) + b"a"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "given", "segment_bytes"),
+    [(2 * MIB, 0, MIB), (64 * MIB, 0, 8 * MIB), (1 << 40, 0, 256 * MIB), (64 * MIB, MIB, MIB)],
+)
+def test_a_directory_says_how_large_its_files_become(tmp_path, max_bytes, given, segment_bytes):
+    with tiers.DiskTier(tmp_path, max_bytes, segment_bytes=given) as tier:
+        assert tier.segment_bytes == segment_bytes
+        with pytest.raises(AttributeError):
+            tier.segment_bytes = 1

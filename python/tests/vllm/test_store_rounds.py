@@ -47,6 +47,7 @@ class Store:
         self.arrays = arrays
         self.reaches = reaches
         self.fails_by_blocks = list(reaches.values()) == [None]
+        self.find_wait_ms = 0
         self.lender = self.link = None
         self.has_all = self.below.has_all
 

@@ -15,13 +15,10 @@ LOADS = ("auto", "layers", "between_steps")
 class Configuration:
     """What FolioConnector is told beside tiers and lending."""
 
-    has_redis: bool = False
     load: str = "auto"
     """"layers": within the step that needs it, layer by layer; "between_steps": others run on;
     "auto": the first for a request that is alone, the second else."""
     load_timeout_ms: int = 10_000
-    find_wait_ms: int = 100
-    """How long a prompt waits for what Redis says of its blocks."""
     min_load_tokens: int = 1
     """A hit of fewer tokens is computed."""
     hit_interval: int = 2048
@@ -36,10 +33,8 @@ class Configuration:
     def read(cls, options: Options) -> Configuration:
         """Raises Error that names the key, what was expected and what came."""
         read = cls(
-            has_redis=options.has("redis"),
             load=options.text("load", cls.load),
             load_timeout_ms=options.whole("load_timeout_ms", cls.load_timeout_ms, 1, 3_600_000),
-            find_wait_ms=options.whole("find_wait_ms", cls.find_wait_ms, 0, 10_000),
             min_load_tokens=options.whole("min_load_tokens", cls.min_load_tokens, 1, 1 << 31),
             hit_interval=options.whole("hit_interval", cls.hit_interval, 0, 1 << 31),
             max_store_bytes=options.size("max_store_bytes", cls.max_store_bytes),

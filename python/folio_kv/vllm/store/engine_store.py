@@ -33,6 +33,8 @@ class EngineStore:
     arrays: dict[int, tuple[tiers.PageArrays, list[str]]]
     reaches: dict[int, int | None]
     """group -> tokens in front of a hit that it needs; None: all"""
+    find_wait_ms: int
+    """How long a prompt waits for what Redis says of its blocks; 0 without one"""
     lender: Lender | None = None
     link: PeerLink | None = None
 
@@ -54,6 +56,7 @@ class EngineStore:
             Names(stands_for),
             arrays,
             {g: reach_of(kv_cache_config.kv_cache_groups[g].kv_cache_spec) for g in arrays},
+            opened.find_wait_ms,
         )
         record_bytes = tiers.record_bytes("disk", page_bytes)
         if 0 < opened.segment_bytes < record_bytes:

@@ -107,9 +107,9 @@ class SchedulerHalf:
             patience_ms = configuration.load_timeout_ms
         elif link is not None and link.is_new and not is_whole:
             return True
-        elif configuration.has_redis and not is_whole:
-            patience_ms = configuration.find_wait_ms
         else:
+            patience_ms = 0 if is_whole else self._store.find_wait_ms
+        if patience_ms == 0:
             return False
         now = time.monotonic()
         return now < self._asked.setdefault(request.request_id, now) + patience_ms / 1000
