@@ -38,7 +38,7 @@ def model_digest(model: str, revision: str | None = None, cache: str | None = No
     if not path.is_file() and not any(file.suffix in _WEIGHTS for file in files):
         return ""
     stride = max(_LEAST_STRIDE, sum(file.stat().st_size for file in files) // _MOST_PIECES)
-    whole = hashlib.sha256(b"folio model 2")
+    whole = hashlib.sha256(b"folio model 1")
     for file in files:
         name = file.name if file == path else file.relative_to(path).as_posix()
         whole.update(f"{name}\0{file.stat().st_size}\0".encode() + _digest_of(file, stride))

@@ -20,7 +20,7 @@ from .versions import ENGINE
 
 __all__ = ["Connector"]
 
-_FORMAT = "folio lmcache 2"
+_FORMAT = "folio lmcache 1"
 _logger = logging.getLogger("folio_kv.lmcache")
 
 

@@ -14,7 +14,7 @@ from folio_kv._identity import model_digest
 
 __all__ = ["identity_of"]
 
-_FORMAT = "folio sglang 2"  # changes with the order of a page's bytes
+_FORMAT = "folio sglang 1"  # changes with the order of a page's bytes
 _ARGUMENTS = (
     "dtype kv_cache_dtype quantization quantization_param_path load_format "
     "json_model_override_args speculative_algorithm speculative_num_draft_tokens "
