@@ -4,6 +4,7 @@
 
 usage: sources.py ROOT        prints `file:line: rule` for each breach; exit status 1 if there is one
 
+  own name   a class of a namespace is defined in one file: two of one name are one to the linker, which takes the members of either
   head       first line is the SPDX line; in C++ the second is `/// path: purpose`, which ends as the file's own
   length     at most 800 lines, but for stubs, which a tool writes; lines of at most 100 characters
   once       headers begin with #pragma once
@@ -168,6 +169,36 @@ def check_listed(root, files):
         yield "cmake/FolioHeaders.cmake", 1, f"listed: {name} does not exist"
 
 
+NAMESPACE = re.compile(r"namespace ?(.*?) ?\{")
+CLASS = re.compile(r"(?:class|struct|union|enum class|enum)\s+(?:[A-Z]+_\w+\s+)?(?:alignas\(\d+\)\s+)?([\w:]+)(?: final)?\s*(?::[^:].*)?\{")
+LIBRARY = ("include/", "src/", "cli/")
+
+
+def classes_of(lines):
+    """Line and qualified name of each class that other files may have, too."""
+    spaces = []
+    for number, line in enumerate(lines, 1):
+        space, named = NAMESPACE.match(line), CLASS.match(line)
+        if space:
+            spaces.append(space[1])
+        elif line.startswith("}  // namespace") and spaces:
+            spaces.pop()
+        elif named and "" not in spaces:
+            yield number, "::".join([*spaces, named[1]])
+
+
+def check_own_names(root, files):
+    """`no_x` stands for x in builds without it."""
+    places = {}
+    for path in files:
+        if path.suffix not in CODE or path.name.startswith("no_") or not str(path).startswith(LIBRARY):
+            continue
+        for number, name in classes_of((root / path).read_text().splitlines()):
+            first = places.setdefault(name, path)
+            if first != path:
+                yield path, number, f"own name: {name} is defined in {first}"
+
+
 def project_files(root):
     folders = ["include", "src", "cli", "tests", "bench", "examples", "tools", "cmake", "findings", "fuzz", "python", "clients"]
     for folder in folders:
@@ -188,6 +219,7 @@ def check(root):
         for number, rule in found:
             yield path, number, rule
     yield from check_listed(root, files)
+    yield from check_own_names(root, files)
 
 
 def main():

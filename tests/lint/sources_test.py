@@ -82,6 +82,18 @@ class SourcesLint(unittest.TestCase):
         files = {"cmake/FolioHeaders.cmake": "# SPDX-License-Identifier: Apache-2.0\nfolio/core/b.h\n"}
         self.assert_finds(files, "folio/core/b.h does not exist")
 
+    def test_two_classes_of_one_name_are_found(self):
+        def file(path, body):
+            return {path: f"{SPDX}/// {path}: x.\n#pragma once\nnamespace folio::tier {{\n{body}\n}}  // namespace folio::tier\n"}
+
+        one = file("src/tier/a.h", "class Stage {\n};")
+        self.assert_finds(one | file("src/tier/b.h", "class Stage final : public Base {\n};"), "folio::tier::Stage is defined in src/tier/a.h")
+        self.assert_finds(one | file("src/tier/b.cpp", "struct Stage {\n};"), "own name")
+        hidden = file("src/tier/b.cpp", "namespace {\nclass Stage {\n};\n}  // namespace")
+        self.assertEqual(self.breaches(one | hidden), [])
+        self.assertEqual(self.breaches(one | file("src/tier/b.h", "class Stage;")), [])
+        self.assertEqual(self.breaches(one | file("src/tier/no_a.cpp", "class Stage {\n};")), [])
+
     def test_head_length_and_open_ends_are_found(self):
         self.assert_finds({"src/core/a.cpp": SPDX + "/// src/core/b.cpp: x.\n"}, "head")
         self.assert_finds({"src/core/a.cpp": SPDX + "/// src/core/a.cpp: x.\n" + "\n" * 800}, "length")

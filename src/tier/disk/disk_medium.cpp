@@ -159,7 +159,7 @@ Status DiskMedium::write_batch(std::span<Job* const> jobs) {
     wanted.push_back({job->name, bytes_of(job->extents)});
     bytes += record_bytes(wanted.back().bytes);
   }
-  IoMemory memory = staging_.take(bytes);
+  IoMemory memory = batch_memory_.take(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   std::vector<Directory::Held> places;
   const Status s = directory_->reserve(wanted, places);
@@ -183,7 +183,7 @@ Status DiskMedium::write_batch(std::span<Job* const> jobs) {
       if (Status ended = end_store(*placed[i], places[i], ops[i].error); !ended.is_ok())
         unwritten = std::move(ended);
   }
-  staging_.give_back(std::move(memory));
+  batch_memory_.give_back(std::move(memory));
   return unwritten;
 }
 
@@ -213,7 +213,7 @@ class DiskMedium::Loads final : public FileWork {
   void run() {
     int64_t bytes = 0;
     for (const Directory::Held& place : places_) bytes += record_bytes(place.page_bytes());
-    IoMemory memory = medium_.staging_.take(bytes);
+    IoMemory memory = medium_.batch_memory_.take(bytes);
     if (memory == nullptr) throw std::bad_alloc();
     std::byte* at = memory->data();
     for (const Directory::Held& place : places_) {
@@ -224,7 +224,7 @@ class DiskMedium::Loads final : public FileWork {
       at += ops_.back().bytes;
     }
     medium_.io_->run(ops_, memory, *this);
-    medium_.staging_.give_back(std::move(memory));
+    medium_.batch_memory_.give_back(std::move(memory));
   }
 
   void end(size_t i) noexcept override {

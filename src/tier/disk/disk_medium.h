@@ -14,9 +14,9 @@
 
 #include "folio/tier/disk_tier.h"
 #include "folio/tier/medium.h"
+#include "tier/disk/batch_memory.h"
 #include "tier/disk/directory.h"
 #include "tier/disk/file_io.h"
-#include "tier/disk/staging.h"
 
 namespace folio::inline v1::tier {
 
@@ -49,7 +49,7 @@ class DiskMedium final : public Medium {
         fingerprint_(options.fingerprint),
         segment_bytes_(disk.segment_bytes / file_block * file_block),
         depth_(disk.depth),
-        staging_(options.threads) {}
+        batch_memory_(options.threads) {}
 
   void store(std::span<Job* const> jobs);
   void store_batch(std::span<Job* const> jobs);
@@ -68,7 +68,7 @@ class DiskMedium final : public Medium {
   const Digest256 fingerprint_;
   const int64_t segment_bytes_;
   const uint32_t depth_;
-  Staging staging_;
+  BatchMemory batch_memory_;
 };
 
 }  // namespace folio::inline v1::tier

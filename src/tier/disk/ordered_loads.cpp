@@ -87,7 +87,7 @@ class DiskMedium::OrderedLoads final : public FileWork {
       ops_.push_back(op);
     }
     if (ops_.empty()) return at;
-    IoMemory memory = medium_.staging_.take(bytes);
+    IoMemory memory = medium_.batch_memory_.take(bytes);
     if (memory == nullptr) throw std::bad_alloc();
     std::byte* to = memory->data();
     for (FileOp& op : ops_) {
@@ -95,7 +95,7 @@ class DiskMedium::OrderedLoads final : public FileWork {
       to += op.bytes;
     }
     medium_.io_->run(ops_, memory, *this);
-    medium_.staging_.give_back(std::move(memory));
+    medium_.batch_memory_.give_back(std::move(memory));
     return at;
   }
 

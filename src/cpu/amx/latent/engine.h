@@ -230,7 +230,7 @@ class LatentEngine : public LatentMemory<S> {
   const skeleton::TaskView& view_;
   const typename Sizes::Scratch scratch_;
   LatentSoftmax<I, Sizes> softmax_;
-  ValueStage<I, Sizes> values_;
+  LatentValues<I, Sizes> values_;
   const int head_state_rows_;  // rows of a head with padding
   const int pairs_;            // of row tiles of a head
   const bool is_staged_;

@@ -19,7 +19,7 @@ namespace folio::inline v1::amx {
 /// within 128-bit lanes. So the first tile of a chunk holds dims 0-3, 8-11, 16-19 and 24-27, the
 /// second the others.
 template <class I, class Sizes>
-class ValueStage {
+class LatentValues {
  public:
   /// Rows of `groups` that nobody sees must be zeros already.
   void begin(const TileRows* groups, int count, int chunk, std::byte* to) {

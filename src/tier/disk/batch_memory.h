@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/disk/staging.h: memory of batches, kept for the next ones.
+/// tier/disk/batch_memory.h: memory of batches, kept for the next ones.
 #pragma once
 
 #include <mutex>
@@ -11,7 +11,7 @@ namespace folio::inline v1::tier {
 
 /// Any thread may call. It keeps as many blocks as batches were under way at once, each of a
 /// batch's usual size; a larger one is made for its batch alone.
-class Staging {
+class BatchMemory {
  public:
   /// Null where there is no memory.
   [[nodiscard]] IoMemory take(int64_t bytes) noexcept {
@@ -33,7 +33,7 @@ class Staging {
     if (idle_.size() < idle_.capacity()) idle_.push_back(std::move(memory));
   }
 
-  explicit Staging(uint32_t threads) { idle_.reserve(threads); }
+  explicit BatchMemory(uint32_t threads) { idle_.reserve(threads); }
 
  private:
   std::mutex mutex_;
