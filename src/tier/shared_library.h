@@ -44,8 +44,8 @@ class SharedLibrary {
 };
 
 /// The functions of one library, looked up when the first asks for them and kept until the process
-/// ends. `look_up` fills them and returns what is amiss; empty: nothing. Thread safe.
-template <class Functions, std::string (*look_up)(Functions&)>
+/// ends. `LookUp` fills them and returns what is amiss; empty: nothing. Thread safe.
+template <class Functions, std::string (*LookUp)(Functions&)>
 class LibraryOnce {
  public:
   /// Errors: `code` where something is amiss: "CALL: MISSING: what"
@@ -64,7 +64,7 @@ class LibraryOnce {
  private:
   struct Loaded {
     Functions functions;
-    std::string fault = look_up(functions);
+    std::string fault = LookUp(functions);
   };
   [[nodiscard]] static const Loaded& once() {
     static const Loaded loaded;
