@@ -273,12 +273,12 @@ def test_memory_of_an_end_that_is_gone_is_the_next_ones(kind):
 
 
 def test_memory_that_a_transport_knows_stays_as_long_as_the_tier_that_has_it():
-    address = tiers.PageServer(transport_of("shared_memory"), MIB, 64).address()
+    server = tiers.PageServer(transport_of("shared_memory"), MIB, 64)
     transport = transport_of("shared_memory")
     sender, memory = numpy_ends(transport)
     alive = weakref.ref(memory)
     del sender, memory
-    tier = tiers.PeerTier(transport, address)
+    tier = tiers.PeerTier(transport, server.address())
     del transport
     gc.collect()
     assert alive() is not None
