@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// examples/c_engine.c: folio from C11: pool, append with rotation, plan and attend, for two requests that share a prefix.
 ///
+/// Keys are bf16, values integers of four bits: a Hadamard transform turns each row, then it has an f16 scale for 32 elements.
+///
 /// The second request finds the first one's pages. Both end in the same token, so the last rows of attention must agree bit for bit,
 /// whether the prefix was computed or found: the problem asks for per_query reproducibility.
 #include <folio/c/folio.h>
@@ -13,6 +15,7 @@
 #include <string.h>
 
 enum { Q_HEADS = 4, KV_HEADS = 2, HEAD = 64, PAGE = 8, PAGES = 32, PROMPT = 41, WIDTH = (Q_HEADS + 2 * KV_HEADS) * HEAD };
+enum { GRANULE = 32, GRANULES = HEAD / GRANULE };
 
 static folio_message message;
 
@@ -22,19 +25,32 @@ static void check(folio_code code, const char* what) {
   exit(1);
 }
 
-/// A plane of [page, slot, head, dim] bf16.
-static folio_kv_view plane_of(void* data) {
+/// A plane of [page, slot, head, dim] with so many bytes for a head.
+static folio_kv_view plane_of(void* data, int32_t dtype, int64_t head_bytes) {
   folio_kv_view view = FOLIO_STRUCT(folio_kv_view);
-  view.dtype = FOLIO_BF16;
+  view.dtype = dtype;
   view.data = data;
   view.num_heads = KV_HEADS;
   view.head_size = HEAD;
   view.page_size = PAGE;
   view.num_pages = PAGES;
-  view.head_stride_bytes = HEAD * 2;
+  view.head_stride_bytes = head_bytes;
   view.slot_stride_bytes = KV_HEADS * view.head_stride_bytes;
   view.page_stride_bytes = PAGE * view.slot_stride_bytes;
   return view;
+}
+
+/// Scales of [page, slot, head, granule] f16.
+static folio_scale_view scales_of(void* data) {
+  folio_scale_view scales = FOLIO_STRUCT(folio_scale_view);
+  scales.dtype = FOLIO_F16;
+  scales.data = data;
+  scales.granularity = GRANULE;
+  scales.granule_stride_bytes = 2;
+  scales.head_stride_bytes = GRANULES * scales.granule_stride_bytes;
+  scales.slot_stride_bytes = KV_HEADS * scales.head_stride_bytes;
+  scales.page_stride_bytes = PAGE * scales.slot_stride_bytes;
+  return scales;
 }
 
 /// `heads` heads from `first` on, of each token's fused row of q, k and v.
@@ -51,6 +67,7 @@ typedef struct {
   folio_pool* pool;
   folio_attention* attention;
   folio_kv_view key, value;
+  folio_scale_view value_scales;
   void *plan_memory, *workspace;
   folio_executor executor;
   folio_rope rope;
@@ -69,9 +86,12 @@ static void start(engine* e) {
   options.max_sequences = 4;
   options.max_namespaces = 4;
   check(folio_create_pool(&options, &e->pool, &message), "create_pool");
-  const int64_t plane_bytes = (int64_t)PAGES * PAGE * KV_HEADS * HEAD * 2;
-  e->key = plane_of(aligned(plane_bytes));
-  e->value = plane_of(aligned(plane_bytes));
+  const int64_t heads = (int64_t)PAGES * PAGE * KV_HEADS;
+  e->key = plane_of(aligned(heads * HEAD * 2), FOLIO_BF16, HEAD * 2);
+  e->value = plane_of(aligned(heads * HEAD / 2), FOLIO_I4, HEAD / 2);
+  e->value_scales = scales_of(aligned(heads * GRANULES * 2));
+  e->value.scales = &e->value_scales;
+  e->value.hadamard_block = HEAD;
 
   folio_problem problem = FOLIO_CAUSAL_PROBLEM;
   problem.q_heads = Q_HEADS;
@@ -105,6 +125,7 @@ static void stop(engine* e) {
   free(e->workspace);
   free(e->plan_memory);
   folio_destroy_attention(e->attention);
+  free(e->value_scales.data);
   free(e->value.data);
   free(e->key.data);
   folio_destroy_pool(e->pool);

@@ -29,7 +29,7 @@ GroupLayout group_of(GroupRule rule, int32_t reach, int32_t page_tokens) {
   if (rule == GroupRule::window) g.window = reach, g.sinks = 2;
   if (rule == GroupRule::chunked) g.chunk = reach;
   g.pages = {.num_layers = 5, .page_size = 4, .head_size = 8, .num_heads = 2, .total_heads = 4};
-  g.pages.dtype = DType::bf16;
+  g.pages.key.dtype = g.pages.value.dtype = DType::bf16;
   if (rule != GroupRule::state) return g;
   g.pages = {.num_layers = 5, .page_size = 1, .num_heads = 2, .total_heads = 4};
   g.pages.order = StorageOrder::head_major;

@@ -114,6 +114,19 @@ Status check_q(const Border& at, const ConstTensor<3>& q) {
   return check_tensor(at.function, "q", q, {{q.extent[0], q.extent[1], q.extent[2]}, "q"});
 }
 
+/// The keys that q is turned for.
+Status check_key(const Border& at, const RotateArgs& args) {
+  const PagedKVView& key = *args.key;
+  const auto& extent = args.q.extent;
+  if (key.head_size != extent[2])
+    return fail(Errc::invalid_argument, "{}: key.head_size is {}, expected {} (from q)",
+                at.function, key.head_size, extent[2]);
+  if (key.num_heads < 1 || extent[1] % key.num_heads != 0)
+    return fail(Errc::invalid_argument, "{}: key.num_heads is {}, expected a divisor of q's {}",
+                at.function, key.num_heads, extent[1]);
+  return check_turn(at.function, "key", key, at.memory);
+}
+
 }  // namespace
 
 int64_t slots_of(const AppendArgs& args) noexcept {
@@ -152,6 +165,9 @@ Status check_rotate(const char* function, const Batch& batch, const RotateArgs& 
   if (Status s = check_q(at, args.q); !s.is_ok()) return s;
   if (Status s = check_out(at, args); !s.is_ok()) return s;
   if (Status s = check_norm(function, "q_norm", args.q_norm, args.norm_eps); !s.is_ok()) return s;
+  if (args.key != nullptr) {
+    if (Status s = check_key(at, args); !s.is_ok()) return s;
+  }
   if (args.rope == nullptr) return {};
   return check_rotation(at, batch, *args.rope, static_cast<int32_t>(args.q.extent[2]), "q", tokens,
                         "q", nullptr);

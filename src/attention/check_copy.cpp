@@ -45,7 +45,7 @@ bool surely_moves(const PagedKVView& from, const PagedKVView& to, CopyKind kind,
 
 /// Rows of block formats are moved and converted on the CPU only.
 Status check_types(const char* function, const PlanePair& pair, Memory memory) {
-  const PlaneTypes types = memory == Memory::cpu ? PlaneTypes::with_blocks : PlaneTypes::elements;
+  const PlaneTypes types = memory == Memory::cpu ? PlaneTypes::any : PlaneTypes::elements;
   if (Status s = check_view(function, pair.from_name, pair.from, types); !s.is_ok()) return s;
   return check_view(function, pair.to_name, pair.to, types);
 }

@@ -27,6 +27,9 @@ Status compare_scales(const char* function, const char* plane, const PagedKVView
     return fail(Errc::invalid_argument, "{}: {}.scales.dtype is {}, expected {} (from the problem)",
                 function, plane, scales.dtype, expected.dtype);
   if (expected.dtype == DType::invalid) return {};
+  if (scales.zeros != expected.zeros)
+    return fail(Errc::invalid_argument, "{}: {}.scales.zeros is {}, expected {} (from the problem)",
+                function, plane, static_cast<int>(scales.zeros), static_cast<int>(expected.zeros));
   if (scales.granularity != expected.granularity)
     return fail(Errc::invalid_argument,
                 "{}: {}.scales.granularity is {}, expected {} (from the problem)", function, plane,
@@ -41,9 +44,13 @@ Status compare_plane(const char* function, const char* plane, const PagedKVView&
   if (view.dtype != expected.dtype)
     return fail(Errc::invalid_argument, "{}: {} has dtype {}, expected {} (from the problem)",
                 function, plane, view.dtype, expected.dtype);
-  const Compared compared[] = {{"num_heads", view.num_heads, expected.num_heads},
-                               {"head_size", view.head_size, expected.head_size},
-                               {"page_size", view.page_size, expected.page_size}};
+  const Compared compared[] = {
+      {"num_heads", view.num_heads, expected.num_heads},
+      {"head_size", view.head_size, expected.head_size},
+      {"page_size", view.page_size, expected.page_size},
+      {"hadamard.block", view.hadamard.block, expected.hadamard.block},
+      {"hadamard.sign_seed", view.hadamard.sign_seed, expected.hadamard.sign_seed},
+      {"has_channel_scales", view.has_channel_scales, expected.has_channel_scales}};
   for (const Compared& c : compared) {
     if (c.given == c.expected) continue;
     return fail(Errc::invalid_argument, "{}: {}.{} is {}, expected {} (from the problem)", function,

@@ -34,6 +34,12 @@ Status check_values(const AttentionProblem& p) {
       return fail(Errc::invalid_argument,
                   "Attention::create: v_head_size is {}, expected a multiple of {} (key.dtype {})",
                   p.v_head_size, block_elements(p.key.dtype), p.key.dtype);
+    const int32_t block = p.key.hadamard.block;
+    if (block != 0 && p.v_head_size % block != 0)
+      return fail(Errc::invalid_argument,
+                  "Attention::create: v_head_size is {}, expected a multiple of {} "
+                  "(key.hadamard.block)",
+                  p.v_head_size, block);
     if (p.v_head_size >= 1 && p.v_head_size <= p.key.head_size) return {};
     return fail(
         Errc::invalid_argument,
@@ -62,6 +68,7 @@ void forget_memory(PagedKVView& view) {
   view.num_pages = 0;
   view.scales.data = nullptr;
   view.scales.tensor_scale = nullptr;
+  view.channel_scales = nullptr;
 }
 
 /// How many pages there are comes with the calls: two tell the stride.

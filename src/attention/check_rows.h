@@ -27,6 +27,13 @@ Status check_readable_scales(const char* function, const char* plane, const Page
 Status check_writable_scales(const char* function, const char* plane, const PagedKVView& view,
                              Memory memory) noexcept;
 
+/// How the rows of a plane are turned is what there can be: its rotation, and its channel scales,
+/// which are positive and finite. Nothing else of the plane is looked at.
+/// Errors: invalid_argument, also for a turn on another device than the CPU; unsupported for too
+/// large a head
+Status check_turn(const char* function, const char* plane, const PagedKVView& view,
+                  Memory memory) noexcept;
+
 /// Unsupported if rows of `head_size` do not fit the kernels' scratch memory. `reason`: what they
 /// would have to fit for.
 Status check_head_size(const char* function, const char* plane, int32_t head_size,

@@ -6,6 +6,7 @@
 
 #include "attention/row_conversions.h"
 #include "cache/check_view.h"
+#include "cache/granule_bytes.h"
 #include "cpu/profile.h"
 #include "folio/cache/page_walk.h"
 
@@ -80,7 +81,9 @@ bool lies_within(const PagedKVView& view, CopyKind kind) {
 
 /// One scale for all pages or slots, and the same memory: it fits both sides.
 bool is_one_scale(const ScaleView& from, const ScaleView& to, CopyKind kind) {
+  const bool has_zeros = zero_point_bytes(from) != 0;
   return from.data == to.data && from.head_stride_bytes == to.head_stride_bytes &&
+         (!has_zeros || from.zero_offset_bytes == to.zero_offset_bytes) &&
          from.granule_stride_bytes == to.granule_stride_bytes &&
          from.slot_stride_bytes == to.slot_stride_bytes && from.page_stride_bytes == 0 &&
          to.page_stride_bytes == 0 && (kind == CopyKind::page || from.slot_stride_bytes == 0);
@@ -88,13 +91,19 @@ bool is_one_scale(const ScaleView& from, const ScaleView& to, CopyKind kind) {
 
 bool have_same_form(const PagedKVView& from, const PagedKVView& to) {
   return from.scales.dtype == to.scales.dtype && from.scales.granularity == to.scales.granularity &&
-         sharing(from) == sharing(to);
+         from.scales.zeros == to.scales.zeros && sharing(from) == sharing(to);
+}
+
+/// Channel scales that lie elsewhere may be others.
+bool are_turned_alike(const PagedKVView& from, const PagedKVView& to) {
+  return from.hadamard == to.hadamard && from.channel_scales == to.channel_scales;
 }
 
 }  // namespace
 
 CopyRule copy_rule(const PagedKVView& from, const PagedKVView& to, CopyKind kind) noexcept {
-  if (from.dtype != to.dtype || (from.scales.data != nullptr) != (to.scales.data != nullptr))
+  if (from.dtype != to.dtype || (from.scales.data != nullptr) != (to.scales.data != nullptr) ||
+      !are_turned_alike(from, to))
     return {};
   if (from.scales.data == nullptr) return {true, false};
   if (!have_same_form(from, to)) return {};
@@ -116,6 +125,7 @@ CopyPair::CopyPair(const PagedKVView& from, const PagedKVView& to, CopyKind kind
 
 bool CopyPair::splits_by_heads() const noexcept {
   const bool writes_scales = moves_ ? scales_move_ : computes_scales(to_);
+  if (!moves_ && (from_.has_channel_scales || to_.has_channel_scales)) return false;
   return !writes_scales || to_.num_heads == 1 || to_.scales.head_stride_bytes != 0;
 }
 
@@ -149,12 +159,16 @@ void CopyPair::move_scales(const CopyBox& at) const noexcept {
   box.to_stride[0] = target.slot_stride_bytes;
   box.to_stride[1] = target.head_stride_bytes;
   box.to_stride[2] = target.granule_stride_bytes;
-  copy_box(box,
-           static_cast<const std::byte*>(source.data) +
-               detail::scale_offset_bytes(source, at.from_page, at.from_slot, at.head, 0),
-           static_cast<std::byte*>(target.data) +
-               detail::scale_offset_bytes(target, at.to_page, at.to_slot, at.head, 0),
-           kernel_, call_bytes_, false);
+  const auto* const from =
+      static_cast<const std::byte*>(source.data) +
+      detail::scale_offset_bytes(source, at.from_page, at.from_slot, at.head, 0);
+  auto* const to = static_cast<std::byte*>(target.data) +
+                   detail::scale_offset_bytes(target, at.to_page, at.to_slot, at.head, 0);
+  copy_box(box, from, to, kernel_, call_bytes_, false);
+  box.bytes = zero_point_bytes(source);
+  if (box.bytes != 0)
+    copy_box(box, from + source.zero_offset_bytes, to + target.zero_offset_bytes, kernel_,
+             call_bytes_, false);
 }
 
 rows::Conversion CopyPair::conversion(int32_t heads) const noexcept {

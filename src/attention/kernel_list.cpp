@@ -8,6 +8,7 @@
 #include "cpu/amx/latent/latent.h"
 #include "cpu/avx512/kernels.h"
 #include "cpu/features.h"
+#include "cpu/packed/kernels.h"
 #include "cpu/portable/portable.h"
 #include "cuda/attention_kernel.h"
 #include "cuda/decode/kernels.h"
@@ -121,6 +122,15 @@ constexpr Kernel all_kernels[] = {
      .run = avx512::run_int8,
      .finish = avx512::finish_int8,
      .weights = DType::i8},
+    {.name = "attention_packed_avx512",
+     .needs = needs_avx512_bf16,
+     .promises = Reproducible::per_sequence,
+     .supports = packed::supports,
+     .refuse = packed::refuse,
+     .geometry = avx512::geometry_packed,
+     .run = avx512::run_packed,
+     .finish = avx512::finish_packed,
+     .weights = DType::i8},
     {.name = "attention_avx512_bf16",
      .needs = needs_avx512_bf16,
      .promises = Reproducible::per_query,
@@ -149,6 +159,16 @@ constexpr Kernel all_kernels[] = {
      .geometry = portable::geometry,
      .run = x86_64_v4::run_portable,
      .finish = x86_64_v4::finish_portable},
+    {.name = "attention_packed_x86_64_v3",
+     .needs = needs_x86_64_v3,
+     .promises = Reproducible::per_sequence,
+     .supports = packed::supports,
+     .refuse = packed::refuse,
+     .geometry = x86_64_v3::geometry_packed,
+     .run = x86_64_v3::run_packed,
+     .finish = x86_64_v3::finish_packed,
+     .weights = DType::i8,
+     .weight_steps = 127},
     {.name = "attention_paged_any_x86_64_v3",
      .needs = needs_x86_64_v3,
      .promises = Reproducible::per_query,

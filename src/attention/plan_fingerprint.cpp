@@ -52,26 +52,27 @@ class Hash {
 /// so that a new one is not forgotten.
 void put_plane(Hash& hash, const PagedKVView& plane) noexcept {
   const auto& [data, dtype, num_heads, head_size, page_size, num_pages, page_stride, slot_stride,
-               head_stride, scales] = plane;
-  hash.put(dtype, num_heads, head_size, page_size, page_stride, slot_stride, head_stride);
+               head_stride, scales, hadamard, has_channel_scales, channel_scales] = plane;
+  hash.put(dtype, num_heads, head_size, page_size, page_stride, slot_stride, head_stride,
+           hadamard.block, hadamard.sign_seed, has_channel_scales);
   const auto& [scale_data, scale_dtype, granularity, scale_page_stride, scale_slot_stride,
-               scale_head_stride, granule_stride, tensor_scale] = scales;
+               scale_head_stride, granule_stride, tensor_scale, zeros, zero_offset] = scales;
   hash.put(scale_dtype, granularity, scale_page_stride, scale_slot_stride, scale_head_stride,
-           granule_stride);
+           granule_stride, zeros, zero_offset);
 }
 
 void put_problem(Hash& hash, const AttentionProblem& problem) noexcept {
   const auto& [key, value, key_tail, q_heads, v_head_size, q_dtype, out_dtype, value_in_key, mask,
                scale, softcap, sink_logits, alibi, bias, intervals, tree, selection, sink_per_query,
                sink_dtype, bias_per_sequence, bias_dtype, alibi_positions, reproducible,
-               bf16_operands, int8_operands] = problem;
+               bf16_operands, int8_operands, q_is_turned] = problem;
   for (const PagedKVView* plane : {&key, &value, &key_tail}) put_plane(hash, *plane);
   hash.put(q_heads, v_head_size, q_dtype, out_dtype, value_in_key);
   const auto& [left, right, chunk, sink_tokens] = mask;
   hash.put(left, right, chunk, sink_tokens);
   hash.put(scale, softcap, sink_logits, alibi, bias, intervals, tree, selection, sink_per_query);
   hash.put(sink_dtype, bias_per_sequence, bias_dtype, alibi_positions, reproducible, bf16_operands,
-           int8_operands);
+           int8_operands, q_is_turned);
 }
 
 void put_attention(Hash& hash, const Attention& attention) noexcept {

@@ -47,6 +47,7 @@ Status rotate(const Batch& batch, const RotateArgs& args, const Executor& execut
   call.rows = conversion_of(format_of(args.q), format_of(args.out),
                             static_cast<int32_t>(args.q.extent[1]), args.q.extent[2], false);
   transform(call.rows, args.rope, args.q_norm, args.norm_eps);
+  if (args.key != nullptr) turn_for(call.rows, *args.key);
   const int64_t bytes = tokens * token_elements * bit_width(args.out.dtype) / 8;
   call.rows.streams = !is_same(args.q, args.out) &&
                       should_stream(call.rows, args.out.data, args.out.stride_bytes[0], bytes);

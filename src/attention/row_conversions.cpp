@@ -10,12 +10,16 @@ rows::Format format_of(const PagedKVView& view) noexcept {
   rows::Format f;
   f.dtype = view.dtype;
   f.head_stride_bytes = view.head_stride_bytes;
+  f.hadamard = view.hadamard;
+  f.channel_scales = view.channel_scales;
   if (view.scales.data == nullptr) return f;
   f.scale_dtype = view.scales.dtype;
   f.granularity = view.scales.granularity;
   f.scale_head_stride_bytes = view.scales.head_stride_bytes;
   f.granule_stride_bytes = view.scales.granule_stride_bytes;
   if (view.scales.tensor_scale != nullptr) f.tensor_scale = *view.scales.tensor_scale;
+  f.zeros = view.scales.zeros;
+  f.zero_offset_bytes = view.scales.zero_offset_bytes;
   return f;
 }
 
@@ -48,6 +52,12 @@ void transform(rows::Conversion& conversion, const Rope* rope, const float* weig
     conversion.rope_dims = rope->dims;
     conversion.interleaved = rope->interleaved;
   }
+}
+
+void turn_for(rows::Conversion& conversion, const PagedKVView& key) noexcept {
+  conversion.target.hadamard = key.hadamard;
+  conversion.query_scales = key.channel_scales;
+  conversion.heads_per_scale = conversion.heads / key.num_heads;
 }
 
 void pack_heads(rows::Conversion& conversion) noexcept {

@@ -23,6 +23,9 @@ namespace folio::inline v1 {
 void transform(rows::Conversion& conversion, const Rope* rope, const float* weights,
                float eps) noexcept;
 
+/// Adds the turn of queries for keys of `key`, whose num_heads divide the conversion's.
+void turn_for(rows::Conversion& conversion, const PagedKVView& key) noexcept;
+
 /// Heads that are packed on both sides of a plain conversion count as one.
 void pack_heads(rows::Conversion& conversion) noexcept;
 

@@ -76,16 +76,26 @@ Status append_async(const folio_batch* batch, const folio_append_args* args, Dev
   return folio::append_async(b, to, device, {stream});
 }
 
+/// What RotateArgs point to.
+struct RotateParts {
+  Rope rope;
+  PagedKVView key;
+};
+
 Status read_rotate(const char* function, const folio_rotate_args* args, RotateArgs& to,
-                   Rope& rope) {
+                   RotateParts& parts) {
   folio_rotate_args a = {};
   if (Status s = read(function, "args", args, a); !s.is_ok()) return s;
   if (a.q == nullptr) return null_argument(function, "args->q");
   if (Status s = convert(function, "args->q", a.q, to.q); !s.is_ok()) return s;
   if (Status s = convert(function, "args->out", a.out, to.out); !s.is_ok()) return s;
   if (a.rope != nullptr) {
-    if (Status s = read_rope(function, a.rope, rope); !s.is_ok()) return s;
-    to.rope = &rope;
+    if (Status s = read_rope(function, a.rope, parts.rope); !s.is_ok()) return s;
+    to.rope = &parts.rope;
+  }
+  if (a.key != nullptr) {
+    if (Status s = convert(function, "args->key", a.key, parts.key); !s.is_ok()) return s;
+    to.key = &parts.key;
   }
   to.q_norm = a.q_norm;
   to.norm_eps = or_default(a.norm_eps, default_eps);
@@ -96,9 +106,9 @@ Status rotate(const folio_batch* batch, const folio_rotate_args* args,
               const folio_executor* executor) {
   constexpr auto function = "folio_rotate";
   RotateArgs to;
-  Rope rope;
+  RotateParts parts;
   Batch b;
-  if (Status s = read_rotate(function, args, to, rope); !s.is_ok()) return s;
+  if (Status s = read_rotate(function, args, to, parts); !s.is_ok()) return s;
   if (Status s = read_batch(function, batch, b); !s.is_ok()) return s;
   ExecutorAdapter adapter;
   if (Status s = adapter.init(function, executor); !s.is_ok()) return s;
@@ -109,9 +119,9 @@ Status rotate_async(const folio_batch* batch, const folio_rotate_args* args, Dev
                     void* stream) {
   constexpr auto function = "folio_rotate_async";
   RotateArgs to;
-  Rope rope;
+  RotateParts parts;
   Batch b;
-  if (Status s = read_rotate(function, args, to, rope); !s.is_ok()) return s;
+  if (Status s = read_rotate(function, args, to, parts); !s.is_ok()) return s;
   if (Status s = read_batch(function, batch, b); !s.is_ok()) return s;
   return folio::rotate_async(b, to, device, {stream});
 }

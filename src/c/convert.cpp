@@ -33,12 +33,18 @@ Status convert_scales(const char* function, const folio_scale_view* from, ScaleV
   to.head_stride_bytes = s.head_stride_bytes;
   to.granule_stride_bytes = s.granule_stride_bytes;
   to.tensor_scale = s.tensor_scale;
+  to.zero_offset_bytes = s.zero_offset_bytes;
+  if (s.zeros < FOLIO_ZEROS_NONE || s.zeros > FOLIO_ZEROS_IN_SCALE)
+    return fail(Errc::invalid_argument, "{}: scales->zeros is {}, expected a FOLIO_ZEROS_...",
+                function, s.zeros);
+  to.zeros = static_cast<Zeros>(s.zeros);
   return {};
 }
 
 }  // namespace
 
-static_assert(FOLIO_IQ4_NL + 1 == detail::num_dtypes, "folio/c/base.h has a name for each dtype");
+static_assert(FOLIO_U4_HALVES + 1 == detail::num_dtypes,
+              "folio/c/base.h has a name for each dtype");
 
 DType dtype_of(int32_t value) noexcept {
   return value >= 0 && value < detail::num_dtypes ? static_cast<DType>(value) : DType::invalid;
@@ -144,6 +150,12 @@ Status convert(const char* function, const char* argument, const folio_kv_view* 
   to.page_stride_bytes = v.page_stride_bytes;
   to.slot_stride_bytes = v.slot_stride_bytes;
   to.head_stride_bytes = v.head_stride_bytes;
+  to.hadamard = {v.hadamard_block, v.hadamard_sign_seed};
+  to.channel_scales = v.channel_scales;
+  if (Status s =
+          read_flag(function, "has_channel_scales", v.has_channel_scales, to.has_channel_scales);
+      !s.is_ok())
+    return s;
   return v.scales == nullptr ? Status() : convert_scales(function, v.scales, to.scales);
 }
 

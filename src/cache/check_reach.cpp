@@ -52,7 +52,8 @@ Status check_reach(const char* function, const char* plane, const PagedKVView& v
       {"scales.slot_stride_bytes", scales.slot_stride_bytes, slots},
       {"scales.head_stride_bytes", scales.head_stride_bytes, view.num_heads},
       {"scales.granule_stride_bytes", scales.granule_stride_bytes,
-       granules_of(view.head_size, scales.granularity)}};
+       granules_of(view.head_size, scales.granularity)},
+      {"scales.zero_offset_bytes", scales.zero_offset_bytes, 2}};
   return check_dimensions(function, plane, scale_dims);
 }
 

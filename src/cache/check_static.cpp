@@ -76,6 +76,11 @@ Status check_constants(const StaticGeometry& g, const PagedKVView& view) {
   if (view.num_pages < 1)
     return fail(Errc::invalid_argument, "{}: view.num_pages is {}, expected at least 1", g.function,
                 view.num_pages);
+  if (view.hadamard != Hadamard{} || view.has_channel_scales || view.channel_scales != nullptr)
+    return fail(
+        Errc::invalid_argument,
+        "{}: the view has {}, the cache type says nothing of them: expected rows as they are",
+        g.function, view.hadamard != Hadamard{} ? "a hadamard rotation" : "channel_scales");
   return {};
 }
 

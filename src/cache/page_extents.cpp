@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cache/check_view.h"
+#include "cache/granule_bytes.h"
 #include "folio/cache/page_walk.h"
 
 namespace folio::inline v1 {
@@ -35,16 +36,17 @@ void add_plane(std::vector<Extent>& runs, const PagedKVView& view, int64_t page)
            view.slot_stride_bytes, view.num_heads, view.head_stride_bytes);
   const ScaleView& scales = view.scales;
   if (scales.data == nullptr || scales.page_stride_bytes == 0) return;
-  const int64_t element = bit_width(scales.dtype) / 8;
   const int64_t granules =
       scales.granule_stride_bytes != 0 ? granules_of(view.head_size, scales.granularity) : 1;
-  const bool packed = scales.granule_stride_bytes == element;
-  for (int64_t granule = 0; granule < (packed ? 1 : granules); ++granule) {
-    add_runs(runs,
-             static_cast<std::byte*>(scales.data) +
-                 detail::scale_offset_bytes(scales, page, 0, 0, granule),
-             packed ? granules * element : element, slots, scales.slot_stride_bytes, view.num_heads,
-             scales.head_stride_bytes);
+  for (const auto& [offset, bytes] : granule_bytes(scales)) {
+    const bool packed = scales.granule_stride_bytes == bytes;
+    for (int64_t granule = 0; granule < (packed ? 1 : granules); ++granule) {
+      add_runs(runs,
+               static_cast<std::byte*>(scales.data) + offset +
+                   detail::scale_offset_bytes(scales, page, 0, 0, granule),
+               packed ? granules * bytes : bytes, slots, scales.slot_stride_bytes, view.num_heads,
+               scales.head_stride_bytes);
+    }
   }
 }
 
@@ -66,8 +68,7 @@ void join(std::vector<Extent>& runs) {
 }
 
 Status check_extent_plane(const char* name, const PagedKVView& view, uint32_t page) {
-  if (Status s = check_view("page_extents", name, view, PlaneTypes::with_blocks); !s.is_ok())
-    return s;
+  if (Status s = check_view("page_extents", name, view, PlaneTypes::any); !s.is_ok()) return s;
   if (page < view.num_pages) return {};
   return fail(Errc::invalid_argument,
               "page_extents: page is {}, expected less than {} ({} num_pages)", page,

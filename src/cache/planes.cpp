@@ -21,6 +21,32 @@ int32_t granularity_of(const KVShape& shape) {
   return shape.quantization_granularity > 0 ? shape.quantization_granularity : shape.head_size;
 }
 
+/// Elements of the scales' type that a granule has: its scale, and room for a zero point.
+int64_t scale_elements(const KVShape& shape) {
+  return shape.zeros == Zeros::patterns || shape.zeros == Zeros::minimum ? 2 : 1;
+}
+
+Status check_scales_of_shape(const char* function, const KVShape& shape) {
+  if (detail::is_block(shape.dtype) && shape.scale_dtype != DType::invalid) {
+    return fail(Errc::invalid_argument,
+                "{}: shape.scale_dtype is {}, expected none: the scales of {} lie in its blocks",
+                function, shape.scale_dtype, shape.dtype);
+  }
+  const bool is_missing = detail::is_packed(shape.dtype) && shape.scale_dtype == DType::invalid;
+  if (is_missing ||
+      (shape.scale_dtype != DType::invalid && !detail::is_scale_dtype(shape.scale_dtype))) {
+    return fail(Errc::invalid_argument,
+                "{}: shape.scale_dtype is {}, expected f32, f16, bf16, f8_e8m0 or f8_e4m3",
+                function, shape.scale_dtype);
+  }
+  if (shape.quantization_granularity < 0) {
+    return fail(Errc::invalid_argument,
+                "{}: shape.quantization_granularity is {}, expected at least 0", function,
+                shape.quantization_granularity);
+  }
+  return check_zeros(function, "shape", "zeros", shape.dtype, shape.scale_dtype, shape.zeros);
+}
+
 Status check_shape(const char* function, const KVShape& shape) {
   const struct {
     const char* name;
@@ -34,32 +60,18 @@ Status check_shape(const char* function, const KVShape& shape) {
     return fail(Errc::invalid_argument, "{}: shape.{} is {}, expected at least 1", function,
                 extent.name, extent.value);
   }
-  if (!detail::is_plane_dtype(shape.dtype) && !detail::is_block(shape.dtype)) {
+  if (!detail::is_row_dtype(shape.dtype)) {
     return fail(Errc::invalid_argument,
-                "{}: shape.dtype is {}, expected f32, bf16, f16, f8_e4m3, f8_e5m2, i8 or a block "
-                "format",
+                "{}: shape.dtype is {}, expected f32, bf16, f16, f8_e4m3, f8_e5m2, i8, a packed or "
+                "a block format",
                 function, shape.dtype);
   }
   if (shape.head_size % block_elements(shape.dtype) != 0) {
     return fail(Errc::invalid_argument, "{}: shape.head_size is {}, expected a multiple of {} ({})",
                 function, shape.head_size, block_elements(shape.dtype), shape.dtype);
   }
-  if (detail::is_block(shape.dtype) && shape.scale_dtype != DType::invalid) {
-    return fail(Errc::invalid_argument,
-                "{}: shape.scale_dtype is {}, expected none: the scales of {} lie in its blocks",
-                function, shape.scale_dtype, shape.dtype);
-  }
-  if (shape.scale_dtype != DType::invalid && !detail::is_scale_dtype(shape.scale_dtype)) {
-    return fail(Errc::invalid_argument,
-                "{}: shape.scale_dtype is {}, expected f32, f16, bf16, f8_e8m0 or f8_e4m3",
-                function, shape.scale_dtype);
-  }
-  if (shape.quantization_granularity < 0) {
-    return fail(Errc::invalid_argument,
-                "{}: shape.quantization_granularity is {}, expected at least 0", function,
-                shape.quantization_granularity);
-  }
-  return {};
+  if (Status s = check_scales_of_shape(function, shape); !s.is_ok()) return s;
+  return check_hadamard(function, "shape", shape.hadamard, shape.head_size);
 }
 
 /// Bytes of one page over all layers, of elements of `dtype`, `row` of them per head.
@@ -88,8 +100,9 @@ Result<int64_t> block_bytes(const char* function, const KVShape& shape) {
 
 Result<int64_t> scale_bytes(const char* function, const KVShape& shape) {
   if (shape.scale_dtype == DType::invalid) return int64_t{0};
-  return tensor_page_bytes(function, shape, shape.scale_dtype,
-                           granules_of(shape.head_size, granularity_of(shape)));
+  return tensor_page_bytes(
+      function, shape, shape.scale_dtype,
+      scale_elements(shape) * granules_of(shape.head_size, granularity_of(shape)));
 }
 
 /// Strides of one tensor of planes; all planes of a tensor have the same.
@@ -211,10 +224,12 @@ PagedKVView plane_view(const KVShape& shape, int64_t num_pages, MemorySpan block
   view.page_stride_bytes = s.page;
   view.slot_stride_bytes = s.slot;
   view.head_stride_bytes = s.head;
+  view.hadamard = shape.hadamard;
   if (shape.scale_dtype == DType::invalid) return view;
-  const int64_t element = bit_width(shape.scale_dtype) / 8;
+  const int64_t element = bit_width(shape.scale_dtype) / 8,
+                granule = element * scale_elements(shape);
   const PlaneStrides t =
-      strides_of(shape, num_pages, granules_of(shape.head_size, granularity_of(shape)) * element,
+      strides_of(shape, num_pages, granules_of(shape.head_size, granularity_of(shape)) * granule,
                  shape.scale_page_stride_bytes);
   view.scales.data = blocks.data != nullptr ? offset(scales.data, plane * t.plane) : nullptr;
   view.scales.dtype = shape.scale_dtype;
@@ -222,7 +237,9 @@ PagedKVView plane_view(const KVShape& shape, int64_t num_pages, MemorySpan block
   view.scales.page_stride_bytes = t.page;
   view.scales.slot_stride_bytes = t.slot;
   view.scales.head_stride_bytes = t.head;
-  view.scales.granule_stride_bytes = element;
+  view.scales.granule_stride_bytes = granule;
+  view.scales.zeros = shape.zeros;
+  if (granule != element) view.scales.zero_offset_bytes = element;
   return view;
 }
 

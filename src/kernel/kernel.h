@@ -32,6 +32,7 @@ struct Kernel {
   /// What softmax weights are rounded to before they meet the values; i8: to steps of a tile, and q
   /// to steps of its row (AttentionProblem::int8_operands).
   DType weights = DType::f32;
+  int32_t weight_steps = 255;  ///< of a tile, where values are i8 and weights, too
   /// What elements of K and V are rounded to once they are scaled, where their scale varies along
   /// the row, as in blocks: one scale per token and head, or less, is applied to logits and weights
   /// in float32 and costs nothing. And what `supports.rounded` is rounded to.

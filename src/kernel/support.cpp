@@ -31,6 +31,15 @@ constexpr Words words_of(Feature feature) {
     case Feature::value_granules:
       return {"value_granules",
               "value.scales: expected one scale per token and head, or one for more"};
+    case Feature::zero_points: return {"zero_points", "scales.zeros: zero points are unsupported"};
+    case Feature::key_turned:
+      return {"key_turned",
+              "key.hadamard: rotated keys, and scales of their channels, are "
+              "unsupported"};
+    case Feature::value_turned:
+      return {"value_turned",
+              "value.hadamard: rotated values, and scales of their channels, are "
+              "unsupported"};
     case Feature::window: return {"window", "mask.left: windows are unsupported"};
     case Feature::lookahead:
       return {"lookahead", "mask.right: keys behind the query are unsupported"};
@@ -63,10 +72,14 @@ constexpr Words words_of(Feature feature) {
 
 /// A plane's dtype is in Support, shapes are for Kernel::refuse, pointers, the number of pages and
 /// strides come with the call.
-Features features_of_plane(const PagedKVView& plane, Feature has_scales, Feature granules) {
+Features features_of_plane(const PagedKVView& plane, Feature has_scales, Feature granules,
+                           Feature turned) {
   const auto& [data, dtype, num_heads, head_size, page_size, num_pages, page_stride_bytes,
-               slot_stride_bytes, head_stride_bytes, scales] = plane;
+               slot_stride_bytes, head_stride_bytes, scales, hadamard, has_channel_scales,
+               channel_scales] = plane;
   Features needed;
+  if (hadamard.block != 0 || has_channel_scales) needed |= turned;
+  if (scales.zeros != Zeros::none) needed |= Feature::zero_points;
   if (scales.dtype != DType::invalid) needed |= has_scales;
   if (has_granules(plane)) needed |= granules;
   return needed;
@@ -163,24 +176,27 @@ bool allows_rounding(const AttentionProblem& problem) noexcept {
 bool has_granules(const PagedKVView& plane) noexcept {
   // Of the strides only a granule stride of 0 matters: it makes one scale of many.
   const auto& [data, dtype, granularity, page_stride_bytes, slot_stride_bytes, head_stride_bytes,
-               granule_stride_bytes, tensor_scale] = plane.scales;
+               granule_stride_bytes, tensor_scale, zeros, zero_offset_bytes] = plane.scales;
   return dtype != DType::invalid && granule_stride_bytes != 0 && granularity < plane.head_size;
 }
 
 Features features_of(const AttentionProblem& problem) noexcept {
   // Every kernel multiplies by scale; reproducible is Kernel::promises; the types, and what they
-  // may be rounded to, are in Support;
+  // may be rounded to, are in Support; whose keys may be turned takes queries either way;
   // heads and sizes are for Kernel::refuse.
   const auto& [key, value, key_tail, q_heads, v_head_size, q_dtype, out_dtype, value_in_key, mask,
                scale, softcap, sink_logits, alibi, bias, intervals, tree, selection, sink_per_query,
                sink_dtype, bias_per_sequence, bias_dtype, alibi_positions, reproducible,
-               bf16_operands, int8_operands] = problem;
-  Features needed = features_of_plane(key, Feature::key_scales, Feature::key_granules);
+               bf16_operands, int8_operands, q_is_turned] = problem;
+  Features needed =
+      features_of_plane(key, Feature::key_scales, Feature::key_granules, Feature::key_turned);
   if (value_in_key) {
     needed |= Feature::value_in_key;
+    if (needed.has(Feature::key_turned)) needed |= Feature::value_turned;
   } else {
     needed |= Feature::value_plane;
-    needed |= features_of_plane(value, Feature::value_scales, Feature::value_granules);
+    needed |= features_of_plane(value, Feature::value_scales, Feature::value_granules,
+                                Feature::value_turned);
   }
   if (key_tail.dtype != DType::invalid) needed |= Feature::key_tail;
   if (!selection) needed |= intervals ? Features(Feature::intervals) : features_of_mask(mask);

@@ -25,6 +25,9 @@ enum class Feature : uint8_t {
   key_granules,    ///< K's scales vary along a head
   value_scales,    ///< as of K
   value_granules,  ///< as of K
+  zero_points,     ///< of K's or V's scales
+  key_turned,      ///< K is rotated, or has channel scales: queries are turned likewise
+  value_turned,    ///< V is: outputs are turned back
   window,          ///< mask.left
   lookahead,       ///< mask.right other than 0
   chunks,          ///< mask.chunk
@@ -78,6 +81,8 @@ constexpr DTypes types_of(detail::DTypeFamily family) {
   }
   return types;
 }
+/// Of four bits, two to a byte.
+inline constexpr DTypes packed_types = types_of(detail::DTypeFamily::packed);
 /// Of 32 elements beside their scale.
 inline constexpr DTypes block_types = types_of(detail::DTypeFamily::block);
 inline constexpr DTypes activation_types = types_of(detail::DTypeFamily::activation);

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "reference/attention.h"
-#include "reference/blocks.h"
 #include "reference/elements.h"
+#include "reference/hadamard.h"
 #include "reference/quantise.h"
 #include "reference/rotate.h"
 
@@ -32,34 +32,6 @@ std::vector<Slot> slots_of(const Batch& batch, const AppendArgs& args) {
       places.push_back(slot_of(args.key, batch, b, batch.context_lengths[b] - tokens + t));
   }
   return places;
-}
-
-/// Stores one granule: elements [dim, dim + x.size()) of one head of one token.
-void store_granule(const PagedKVView& view, Slot place, int64_t head, int32_t dim,
-                   std::span<const float> x) {
-  auto* at = static_cast<std::byte*>(view.data) + place.page * view.page_stride_bytes +
-             place.slot * view.slot_stride_bytes + head * view.head_stride_bytes;
-  if (detail::is_block(view.dtype)) {
-    store_blocks(at + row_bytes(view.dtype, dim), view.dtype, x);
-    return;
-  }
-  double scale = 1.0;
-  double tensor_scale = 1.0;
-  const ScaleView& scales = view.scales;
-  if (scales.data != nullptr) {
-    if (scales.tensor_scale != nullptr) tensor_scale = static_cast<double>(*scales.tensor_scale);
-    auto* scale_at = static_cast<std::byte*>(scales.data) + place.page * scales.page_stride_bytes +
-                     place.slot * scales.slot_stride_bytes + head * scales.head_stride_bytes +
-                     dim / scales.granularity * scales.granule_stride_bytes;
-    if (scales.slot_stride_bytes != 0)
-      store(scale_at, scales.dtype, scale_of(x, view.dtype, scales.dtype, tensor_scale));
-    scale = load(scale_at, scales.dtype);
-  }
-  for (size_t i = 0; i < x.size(); ++i) {
-    const double stored = scales.data != nullptr ? quantised(x[i], view.dtype, scale, tensor_scale)
-                                                 : static_cast<double>(x[i]);
-    store(at + (static_cast<int64_t>(i) + dim) * bit_width(view.dtype) / 8, view.dtype, stored);
-  }
 }
 
 /// What is done to a row of K on its way.
@@ -90,6 +62,9 @@ void append_plane(const PagedKVView& view, const ConstTensor<3>& rows,
       transform.apply(wide, static_cast<int64_t>(t));
       std::transform(wide.begin(), wide.end(), x.begin(),
                      [](double value) { return static_cast<float>(value); });
+      for (size_t d = 0; d < x.size() && view.has_channel_scales; ++d)
+        x[d] /= view.channel_scales[static_cast<size_t>(head) * x.size() + d];
+      turn(x, view.hadamard);
       for (int32_t dim = 0; dim < view.head_size; dim += granularity) {
         const auto size = static_cast<size_t>(std::min(granularity, view.head_size - dim));
         store_granule(view, places[t], head, dim,

@@ -8,6 +8,8 @@
 #include <limits>
 #include <numeric>
 
+#include "reference/attention_errors.h"
+#include "reference/hadamard.h"
 #include "reference/merge.h"
 
 namespace folio::reference {
@@ -22,10 +24,6 @@ struct Dot {
 
 double sum_of_sizes(const double* x, int64_t n) {
   return std::accumulate(x, x + n, 0.0, [](double sum, double y) { return sum + std::fabs(y); });
-}
-double largest_size(const double* x, int64_t n) {
-  return std::accumulate(x, x + n, 0.0,
-                         [](double top, double y) { return std::max(top, std::fabs(y)); });
 }
 
 /// sum x y and sum |x y|. Four partial sums, so that additions overlap.
@@ -46,12 +44,6 @@ Dot dot(const double* x, const double* y, int64_t n) {
   return {(sum[0] + sum[1]) + (sum[2] + sum[3]),
           (magnitude[0] + magnitude[1]) + (magnitude[2] + magnitude[3])};
 }
-
-struct Logit {
-  double value = 0.0;
-  double dot_magnitude = 0.0;
-  double term_magnitude = 0.0;
-};
 
 /// s[j], and the magnitudes of what it is made of.
 Logit logit_of(const Rows& rows, int64_t j) {
@@ -74,23 +66,29 @@ Logit logit_of(const Rows& rows, int64_t j) {
   return logit;
 }
 
-/// QueryResult::tiles. weights: p of each key.
+/// QueryResult::tiles. weights: p of each key, or the most that it may be.
 std::vector<double> magnitudes_of_tiles(const Rows& rows, const std::vector<double>& weights) {
   constexpr int64_t tile_keys = 64;
   const auto size = static_cast<size_t>(rows.v_head_size);
-  std::vector<double> all(size, 0.0), sums(size);
+  std::vector<double> all(size, 0.0), sums(size), tops(size);
   const auto tile_of = [&](int64_t j) { return rows.key_indices[j] / tile_keys; };
+  const auto n = static_cast<int64_t>(size);
   for (int64_t j = 0; j < rows.count;) {
-    double top = 0.0;
+    std::fill(tops.begin(), tops.end(), 0.0);
     std::fill(sums.begin(), sums.end(), 0.0);
     for (const int64_t tile = tile_of(j); j < rows.count && tile_of(j) == tile; ++j) {
-      const double scale = rows.value_scales != nullptr ? std::fabs(rows.value_scales[j]) : 1.0;
-      if (scale == 0.0) continue;
-      top = std::max(top, weights[static_cast<size_t>(j)] * scale);
       const double* v = rows.values + j * rows.value_stride;
-      for (size_t d = 0; d < size; ++d) sums[d] += std::fabs(v[d]) / scale;
+      for (int64_t d = 0; d < n; ++d) {
+        const auto i = static_cast<size_t>(d);
+        const double scale =
+            rows.value_scales != nullptr ? std::fabs(rows.value_scales[j * n + d]) : 1.0;
+        const double offset = rows.value_offsets != nullptr ? rows.value_offsets[j * n + d] : 0.0;
+        if (scale == 0.0) continue;
+        tops[i] = std::max(tops[i], weights[static_cast<size_t>(j)] * scale);
+        sums[i] += std::fabs(v[d] - offset) / scale;
+      }
     }
-    for (size_t d = 0; d < size; ++d) all[d] += top * sums[d];
+    for (size_t d = 0; d < size; ++d) all[d] += tops[d] * sums[d];
   }
   return all;
 }
@@ -104,6 +102,32 @@ QueryResult empty_result(const Rows& rows) {
   result.lse = rows.has_sink ? rows.sink_logit : nothing;
   result.keys = rows.count;
   return result;
+}
+
+/// Each element of a block becomes what all may add to one.
+void spread_over_blocks(const PagedKVView& plane, int64_t head, std::vector<double>& magnitudes) {
+  const auto block = static_cast<size_t>(std::max(plane.hadamard.block, 1));
+  const double factor = 1.0 / std::sqrt(static_cast<double>(block));
+  for (size_t first = 0; first < magnitudes.size(); first += block) {
+    const double sum = sum_of_sizes(magnitudes.data() + first, static_cast<int64_t>(block));
+    for (size_t d = first; d < first + block; ++d) {
+      magnitudes[d] = sum * factor;
+      if (plane.has_channel_scales)
+        magnitudes[d] *= static_cast<double>(
+            plane.channel_scales[head * plane.head_size + static_cast<int64_t>(d)]);
+    }
+  }
+}
+
+void turn_back(const PagedKVView& plane, int64_t head, QueryResult& result) {
+  if (plane.hadamard.block == 0 && !plane.has_channel_scales) return;
+  result.out = turned_back(result.out, plane.hadamard);
+  for (size_t d = 0; d < result.out.size() && plane.has_channel_scales; ++d)
+    result.out[d] *=
+        static_cast<double>(plane.channel_scales[head * plane.head_size + static_cast<int64_t>(d)]);
+  for (std::vector<double>* const magnitudes : {&result.magnitude, &result.spread, &result.tiles})
+    spread_over_blocks(plane, head, *magnitudes);
+  result.largest_value *= std::sqrt(static_cast<double>(std::max(plane.hadamard.block, 1)));
 }
 
 }  // namespace
@@ -142,28 +166,12 @@ QueryResult attend_rows(const Rows& rows, const ErrorWeights& weights) {
   }
   for (const double value : largest_values)
     result.largest_value = std::max(result.largest_value, value);
-  if (rows.key_indices != nullptr) result.tiles = magnitudes_of_tiles(rows, of_keys);
-  if (weights.dot == 0.0 && weights.term == 0.0 && weights.constant == 0.0) return result;
-
-  const double largest_q = largest_size(rows.q, rows.head_size);
-  for (int64_t j = 0; j < rows.count; ++j) {
-    const Logit& logit = logits[static_cast<size_t>(j)];
-    const double row_magnitude =
-        weights.row == 0.0 ? 0.0
-                           : std::fabs(rows.scale) * largest_q *
-                                 sum_of_sizes(rows.keys + j * rows.key_stride, rows.head_size);
-    const double p = std::exp(logit.value - largest) / sum;
-    if (p == 0.0) continue;  // its magnitudes may be infinite
-    const double weight =
-        p * (weights.dot * logit.dot_magnitude + weights.row * row_magnitude + weights.constant +
-             weights.term * (logit.term_magnitude + std::fabs(logit.value - result.lse)));
-    const double* v = rows.values + j * rows.value_stride;
-    for (int64_t d = 0; d < rows.v_head_size; ++d) {
-      result.spread[static_cast<size_t>(d)] +=
-          weight * std::fabs(v[d] - result.out[static_cast<size_t>(d)]);
-    }
-    result.mean_weight += weight;
+  if (weights != ErrorWeights{}) {
+    const LogitErrors errors(rows, logits, weights, result.lse);
+    errors.add_to(result);
+    of_keys = errors.largest_weights();
   }
+  if (rows.key_indices != nullptr) result.tiles = magnitudes_of_tiles(rows, of_keys);
   return result;
 }
 
@@ -188,7 +196,10 @@ QueryResult attend_query(const AttentionProblem& problem, const Batch& batch,
                          const ErrorWeights& weights, DecodedRows* decoded) {
   Fetched fetched;
   fetch(problem, batch, args, sequence, row, q_head, fetched, decoded);
-  return attend_rows(fetched.rows, weights);
+  QueryResult result = attend_rows(fetched.rows, weights);
+  const PagedKVView& value = problem.value_in_key ? args.key : args.value;
+  turn_back(value, q_head / (problem.q_heads / problem.key.num_heads), result);
+  return result;
 }
 
 }  // namespace folio::reference

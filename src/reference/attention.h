@@ -18,6 +18,7 @@
 #include "folio/attention/attend.h"
 #include "folio/attention/problem.h"
 #include "folio/cache/batch.h"
+#include "reference/quantise.h"
 
 namespace folio::reference {
 
@@ -40,11 +41,15 @@ struct Rows {
   const double* bias = nullptr;   ///< [count] or null
   bool has_sink = false;
   double sink_logit = 0.0;
-  const int64_t* key_indices = nullptr;  ///< [count] or null; see QueryResult::tiles
-  const double* value_scales = nullptr;  ///< [count] or null: 1
+  const int64_t* key_indices = nullptr;   ///< [count] or null; see QueryResult::tiles
+  const double* value_scales = nullptr;   ///< as values, contiguous, or null: 1
+  const double* value_offsets = nullptr;  ///< as value_scales, or null: 0
 };
 
-/// How strongly each magnitude counts in `QueryResult::spread`. All 0: the spread is not computed.
+/// In what errors of logits are counted: float32's roundoff.
+inline constexpr double error_unit = 0x1p-24;
+
+/// How strongly each magnitude counts in the error of a logit. All 0: no errors are computed.
 struct ErrorWeights {
   double dot = 0.0;  ///< scale * sum_d |q[d] k[d]|: rounding inside the dot product
   /// |scaled dot| + |s| + |alibi| + |bias| + softcap + |s - lse|: rounding of single logits
@@ -52,6 +57,7 @@ struct ErrorWeights {
   double constant = 0.0;  ///< rounding of a weight, whatever its logit
   /// scale * max_d |q[d]| * sum_d |k[d]|: rounding of q to steps that a row has in common
   double row = 0.0;
+  bool operator==(const ErrorWeights&) const = default;
 };
 
 struct QueryResult {
@@ -62,11 +68,13 @@ struct QueryResult {
   int64_t records = 0;
   double largest_value = 0.0;     ///< max |v| over visible keys
   std::vector<double> magnitude;  ///< [v_head_size] sum_j p[j] |v[j]|
-  /// [v_head_size] sum_j p[j] w[j] |v[j] - o|, w = the weighted magnitudes of key j
+  /// [v_head_size] how far errors of logits, w[j] units each, move the result, in these units: of
+  /// small ones sum_j p[j] w[j] |v[j] - o|, never farther than a value
   std::vector<double> spread;
-  double mean_weight = 0.0;  ///< sum_j p[j] w[j]
+  double mean_weight = 0.0;  ///< and the lse: of small ones sum_j p[j] w[j]
   /// [v_head_size] where key_indices are given: the sum over tiles of 64 keys (by their indices) of
-  /// max_j p[j] |scale[j]| * sum_j |v[j] / scale[j]|
+  /// max_j p[j] |scale[j]| * sum_j |(v[j] - offset[j]) / scale[j]|, p[j] being the most that w
+  /// makes of it
   std::vector<double> tiles;
 };
 
@@ -83,12 +91,12 @@ struct DecodedRows {
 };
 
 /// The visible keys of one (query row, q head), fetched through views and table, and the terms that
-/// go with them.
+/// go with them: rows as they are stored, of turned planes the query turned as K is.
 struct Fetched {
   std::vector<double> q, keys, values, alibi, bias;
   std::vector<int64_t> key_indices;
-  std::vector<double> value_scales;  // 1 where they vary along a row
-  Rows rows;                         ///< points into the vectors
+  std::vector<double> value_scales, value_offsets;
+  Rows rows;  ///< points into the vectors
 };
 
 /// `row` counts all query rows of the batch and belongs to `sequence`. Keys of unassigned pages are
@@ -98,20 +106,19 @@ void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionA
            int32_t sequence, int64_t row, int32_t q_head, Fetched& fetched,
            DecodedRows* decoded = nullptr);
 
-/// fetch, then attend_rows.
+/// fetch, then attend_rows, and where V is turned the result turned back: its magnitudes are those
+/// of stored rows, spread over their blocks.
 QueryResult attend_query(const AttentionProblem& problem, const Batch& batch,
                          const AttentionArgs& args, int32_t sequence, int64_t row, int32_t q_head,
                          const ErrorWeights& weights = {}, DecodedRows* decoded = nullptr);
 
-/// One element of a plane, times its scales. `page` is assigned.
+/// One head of one token of a plane as it was given, but for rounding. `place` is assigned.
+std::vector<double> row_of(const PagedKVView& view, Slot place, int64_t head);
+
+/// One element of it.
 double element(const PagedKVView& view, int64_t page, int64_t slot, int64_t head, int32_t dim);
 
-/// Where token `token` of a table row lies; page < 0: unassigned. Unbounded pages: page = row
-/// number, slot = 0.
-struct Slot {
-  int64_t page = -1;
-  int64_t slot = 0;
-};
+/// Where token `token` of a table row lies; unbounded pages: page = row number, slot = 0.
 Slot slot_of(const PagedKVView& view, const Batch& batch, int32_t sequence, int64_t token);
 
 }  // namespace folio::reference

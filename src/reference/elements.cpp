@@ -103,6 +103,45 @@ uint32_t pattern_of(DType dtype, double value) {
   return sign | (units + (static_cast<uint32_t>(exponent - f.min_exponent) << (f.precision - 1)));
 }
 
+bool is_unsigned4(DType dtype) { return dtype == DType::u4 || dtype == DType::u4_halves; }
+bool is_signed4(DType dtype) { return dtype == DType::i4 || dtype == DType::i4_halves; }
+
+/// Two bits of exponent with a bias of 1, one of mantissa, without a sign; OCP Microscaling
+/// Formats.
+double decode_e2m1(uint32_t code) {
+  const double mantissa = code % 2u * 0.5;
+  const uint32_t exponent = code / 2u;
+  return exponent == 0 ? mantissa : std::ldexp(1.0 + mantissa, static_cast<int>(exponent) - 1);
+}
+
+/// The pattern nearest to x; ties to the even one. u4 stands for -7 to 7.
+uint32_t encode_packed(DType dtype, double x) {
+  if (std::isnan(x)) return is_unsigned4(dtype) ? 8u : 0u;
+  if (dtype == DType::f4_e2m1) {
+    const double size = std::min(std::fabs(x), 6.0);
+    uint32_t nearest = 0;
+    for (uint32_t code = 1; code < 8u; ++code) {
+      const double gain =
+          std::fabs(decode_e2m1(nearest) - size) - std::fabs(decode_e2m1(code) - size);
+      if (gain > 0.0 || (gain == 0.0 && code % 2u == 0)) nearest = code;
+    }
+    return nearest + (std::signbit(x) ? 8u : 0u);
+  }
+  const double lowest = is_unsigned4(dtype) ? -7.0 : -8.0;
+  const int q = static_cast<int>(std::clamp(std::nearbyint(x), lowest, 7.0));
+  return static_cast<uint32_t>(is_unsigned4(dtype) ? q + 8 : q) & 15u;
+}
+
+/// The pattern of element `index` of a row: which byte, and whether it is the high half.
+struct HalfByte {
+  int64_t byte;
+  bool is_high;
+};
+HalfByte place_of(DType dtype, int64_t index) {
+  if (block_elements(dtype) == 2) return {index / 2, index % 2 != 0};
+  return {index / 32 * 16 + index % 16, index % 32 >= 16};
+}
+
 double decode_float(const Format& f, int width, uint32_t code) {
   const double sign = code >> (width - 1) & 1u ? -1.0 : 1.0;
   const uint32_t magnitude = code & ((1u << (width - 1)) - 1u);
@@ -154,10 +193,14 @@ double decode(DType dtype, uint32_t code) {
   if (dtype == DType::i8) return code < 128u ? code : static_cast<double>(code) - 256.0;
   if (dtype == DType::f8_e8m0)
     return code == 255u ? not_a_number : std::ldexp(1.0, static_cast<int>(code) - 127);
+  if (is_unsigned4(dtype)) return code;
+  if (is_signed4(dtype)) return code < 8u ? code : static_cast<double>(code) - 16.0;
+  if (dtype == DType::f4_e2m1) return (code < 8u ? 1.0 : -1.0) * decode_e2m1(code % 8u);
   return decode_float(format_of(dtype), bit_width(dtype), code);
 }
 
 uint32_t encode(DType dtype, double x) {
+  if (detail::is_packed(dtype)) return encode_packed(dtype, x);
   return pattern_of(dtype, round(dtype, x, Direction::nearest_even));
 }
 
@@ -165,7 +208,16 @@ uint32_t encode_up(DType dtype, double x) {
   return pattern_of(dtype, round(dtype, x, Direction::up));
 }
 
-double round_to(DType dtype, double x) { return round(dtype, x, Direction::nearest_even); }
+void store_packed(void* row, DType dtype, int64_t index, uint32_t code) {
+  const auto [byte, is_high] = place_of(dtype, index);
+  uint8_t& at = static_cast<uint8_t*>(row)[byte];
+  at = static_cast<uint8_t>(is_high ? (at & 0x0fu) | code << 4 : (at & 0xf0u) | code);
+}
+
+double round_to(DType dtype, double x) {
+  if (detail::is_packed(dtype)) return decode(dtype, encode_packed(dtype, x));
+  return round(dtype, x, Direction::nearest_even);
+}
 
 double unit_roundoff(DType dtype) {
   return is_float_format(dtype) ? std::ldexp(1.0, -format_of(dtype).precision) : 0.5;
@@ -213,11 +265,18 @@ void store(void* at, DType dtype, double x) {
 
 void load_row(const void* at, DType dtype, int64_t count, double* out) {
   const auto* bytes = static_cast<const unsigned char*>(at);
-  if (block_elements(dtype) == 32) {
+  if (detail::is_block(dtype)) {
     std::array<double, 32> block = {};
     for (int64_t i = 0; i < count; i += 32) {
       load_block(bytes + row_bytes(dtype, i), dtype, block.data());
       std::copy_n(block.data(), std::min<int64_t>(32, count - i), out + i);
+    }
+    return;
+  }
+  if (detail::is_packed(dtype)) {
+    for (int64_t i = 0; i < count; ++i) {
+      const auto [byte, is_high] = place_of(dtype, i);
+      out[i] = decode(dtype, is_high ? bytes[byte] / 16u : bytes[byte] % 16u);
     }
     return;
   }

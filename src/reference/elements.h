@@ -15,7 +15,7 @@
 
 namespace folio::reference {
 
-/// The value of the pattern `code` (the low bit_width(dtype) bits).
+/// The value of the pattern `code` (the low bit_width(dtype) bits): of u4 the pattern itself.
 double decode(DType dtype, uint32_t code);
 
 /// The pattern nearest to x, ties to even; overflow and NaN as folio/core/dtype.h tabulates them.
@@ -31,14 +31,18 @@ double round_to(DType dtype, double x);
 /// The unit roundoff: the largest relative error of round_to in the normal range.
 double unit_roundoff(DType dtype);
 
-/// One element in memory.
+/// One element in memory, of a type that is not packed.
 double load(const void* at, DType dtype);
 void store(void* at, DType dtype, double x);
 
 /// The 32 elements of a block.
 void load_block(const void* at, DType dtype, double* out);
 
-/// `count` consecutive elements as doubles, of blocks from the beginning of one on.
+/// `count` consecutive elements as doubles, of blocks and packed types from the beginning of one
+/// on.
 void load_row(const void* at, DType dtype, int64_t count, double* out);
+
+/// Element `index` of a packed row.
+void store_packed(void* row, DType dtype, int64_t index, uint32_t code);
 
 }  // namespace folio::reference

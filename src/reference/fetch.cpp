@@ -6,6 +6,8 @@
 
 #include "reference/attention.h"
 #include "reference/elements.h"
+#include "reference/hadamard.h"
+#include "reference/quantise.h"
 #include "reference/visibility.h"
 
 namespace folio::reference {
@@ -25,43 +27,58 @@ int32_t v_head_size_of(const AttentionProblem& problem) {
                                                           : problem.value.head_size;
 }
 
-double scale_of_element(const ScaleView& scales, int64_t page, int64_t slot, int64_t head,
-                        int32_t dim) {
-  if (scales.data == nullptr) return 1.0;
-  const int64_t granule = dim / scales.granularity;
-  const auto* at = static_cast<const std::byte*>(scales.data) + page * scales.page_stride_bytes +
-                   slot * scales.slot_stride_bytes + head * scales.head_stride_bytes +
-                   granule * scales.granule_stride_bytes;
-  const double tensor =
-      scales.tensor_scale != nullptr ? static_cast<double>(*scales.tensor_scale) : 1.0;
-  return load(at, scales.dtype) * tensor;
-}
-
-/// The first `count` elements of one head of one token, scaled.
-void fetch_row(const PagedKVView& view, Slot place, int64_t head, int32_t count, double* out) {
+/// What is stored of one head of one token, as numbers: before it is turned back.
+std::vector<double> stored_row(const PagedKVView& view, Slot place, int64_t head) {
+  std::vector<double> row(static_cast<size_t>(view.head_size));
   const auto* at = static_cast<const std::byte*>(view.data) + place.page * view.page_stride_bytes +
                    place.slot * view.slot_stride_bytes + head * view.head_stride_bytes;
-  load_row(at, view.dtype, count, out);
-  if (view.scales.data == nullptr) return;
-  double scale = 1.0;
+  load_row(at, view.dtype, view.head_size, row.data());
+  if (view.scales.data == nullptr) return row;
+  Reading reading;
+  for (int32_t d = 0; d < view.head_size; ++d) {
+    if (d % view.scales.granularity == 0) reading = reading_of(view, place, head, d);
+    double& x = row[static_cast<size_t>(d)];
+    x = (x - reading.zero) * reading.scale + reading.minimum;
+  }
+  return row;
+}
+
+double channel_scale(const PagedKVView& view, int64_t head, size_t d) {
+  if (!view.has_channel_scales) return 1.0;
+  return static_cast<double>(view.channel_scales[head * view.head_size + static_cast<int64_t>(d)]);
+}
+
+/// The first `count` elements of a stored row, decoded at most once per place if there is something
+/// to keep it in.
+void fetch_row(const PagedKVView& view, Slot place, int64_t head, int32_t count, double* out,
+               std::unordered_map<int64_t, std::vector<double>>* decoded) {
+  if (decoded == nullptr) {
+    const std::vector<double> row = stored_row(view, place, head);
+    std::copy_n(row.begin(), count, out);
+    return;
+  }
+  const int64_t slots = view.page_size == unbounded_page_size ? 1 : view.page_size;
+  std::vector<double>& row = (*decoded)[(place.page * slots + place.slot) * view.num_heads + head];
+  if (row.empty()) row = stored_row(view, place, head);
+  std::copy_n(row.begin(), count, out);
+}
+
+/// What the elements of a value row are made of: code * scale + offset, in `out`, so many each.
+void fetch_codes(const PagedKVView& view, Slot place, int64_t head, int32_t count, double* scales,
+                 double* offsets) {
+  Reading reading;
+  const bool is_unsigned = view.dtype == DType::u4 || view.dtype == DType::u4_halves;
   for (int32_t d = 0; d < count; ++d) {
-    if (d % view.scales.granularity == 0)
-      scale = scale_of_element(view.scales, place.page, place.slot, head, d);
-    out[d] *= scale;
+    if (d % view.scales.granularity == 0) reading = reading_of(view, place, head, d);
+    scales[d] = reading.scale;
+    offsets[d] = is_unsigned ? reading.minimum + (8.0 - reading.zero) * reading.scale : 0.0;
   }
 }
 
-/// The same, decoded at most once per place if there is something to keep it in.
-void fetch_row(const PagedKVView& view, Slot place, int64_t head, int32_t count, double* out,
-               std::unordered_map<int64_t, std::vector<double>>* decoded) {
-  if (decoded == nullptr) return fetch_row(view, place, head, count, out);
-  const int64_t slots = view.page_size == unbounded_page_size ? 1 : view.page_size;
-  std::vector<double>& row = (*decoded)[(place.page * slots + place.slot) * view.num_heads + head];
-  if (row.empty()) {
-    row.resize(static_cast<size_t>(count));
-    fetch_row(view, place, head, count, row.data());
-  }
-  std::copy(row.begin(), row.end(), out);
+/// A query as its head of K is stored.
+void turn_query(const PagedKVView& key, int64_t head, std::vector<double>& q) {
+  for (size_t d = 0; d < q.size(); ++d) q[d] *= channel_scale(key, head, d);
+  q = turned(q, key.hadamard);
 }
 
 const std::byte* at(const ConstTensor<3>& tensor, int64_t i, int64_t j, int64_t k) {
@@ -114,12 +131,13 @@ void fetch_terms(const AttentionProblem& problem, const Batch& batch, const Atte
 }  // namespace
 
 double element(const PagedKVView& view, int64_t page, int64_t slot, int64_t head, int32_t dim) {
-  const auto* row = static_cast<const std::byte*>(view.data) + page * view.page_stride_bytes +
-                    slot * view.slot_stride_bytes + head * view.head_stride_bytes;
-  std::vector<double> values(static_cast<size_t>(dim % block_elements(view.dtype)) + 1);
-  load_row(row + row_bytes(view.dtype, dim - dim % block_elements(view.dtype)), view.dtype,
-           static_cast<int64_t>(values.size()), values.data());
-  return values.back() * scale_of_element(view.scales, page, slot, head, dim);
+  return row_of(view, {page, slot}, head)[static_cast<size_t>(dim)];
+}
+
+std::vector<double> row_of(const PagedKVView& view, Slot place, int64_t head) {
+  std::vector<double> row = turned_back(stored_row(view, place, head), view.hadamard);
+  for (size_t d = 0; d < row.size(); ++d) row[d] *= channel_scale(view, head, d);
+  return row;
 }
 
 Slot slot_of(const PagedKVView& view, const Batch& batch, int32_t sequence, int64_t token) {
@@ -162,6 +180,7 @@ void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionA
   const size_t count = places.size();
   fetched.q.resize(static_cast<size_t>(head_size));
   load_row(at(args.q, row, q_head, 0), args.q.dtype, head_size, fetched.q.data());
+  if (!problem.q_is_turned) turn_query(args.key, kv_head, fetched.q);
   fetched.keys.resize(count * static_cast<size_t>(head_size));
   fetched.values.resize(problem.value_in_key ? 0 : count * static_cast<size_t>(v_head_size));
   for (size_t j = 0; j < count; ++j) {
@@ -174,13 +193,14 @@ void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionA
               decoded != nullptr ? &decoded->values : nullptr);
   }
   fetch_terms(problem, batch, args, sequence, row, q_head, fetched);
-  const ScaleView& scales = args.value.scales;
-  const bool is_per_row = !problem.value_in_key && (scales.granularity >= args.value.head_size ||
-                                                    scales.granule_stride_bytes == 0);
-  fetched.value_scales.clear();
-  for (const Slot& place : places)
-    fetched.value_scales.push_back(
-        is_per_row ? scale_of_element(scales, place.page, place.slot, kv_head, 0) : 1.0);
+  const bool has_scales = !problem.value_in_key && args.value.scales.data != nullptr;
+  fetched.value_scales.resize(has_scales ? fetched.values.size() : 0);
+  fetched.value_offsets.resize(fetched.value_scales.size());
+  for (size_t j = 0; j < count && has_scales; ++j) {
+    const size_t first = j * static_cast<size_t>(v_head_size);
+    fetch_codes(args.value, places[j], kv_head, v_head_size, fetched.value_scales.data() + first,
+                fetched.value_offsets.data() + first);
+  }
 
   Rows& rows = fetched.rows = {};
   rows.q = fetched.q.data();
@@ -196,7 +216,8 @@ void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionA
   rows.bias = problem.bias ? fetched.bias.data() : nullptr;
   rows.has_sink = problem.sink_logits;
   rows.key_indices = fetched.key_indices.data();
-  rows.value_scales = fetched.value_scales.data();
+  if (has_scales) rows.value_scales = fetched.value_scales.data();
+  if (has_scales) rows.value_offsets = fetched.value_offsets.data();
   rows.sink_logit = problem.sink_logits ? sink_of(problem, args, row, q_head) : 0.0;
 }
 

@@ -8,16 +8,38 @@
 
 #include <span>
 
+#include "folio/cache/paged_kv_view.h"
 #include "folio/core/dtype.h"
 
 namespace folio::reference {
 
-/// The largest stored magnitude that scales aim at: 127, 448, 57344; 1 for types that are not
+/// The largest stored magnitude that scales aim at: 127, 448, 57344, 7, 6; 1 for types that are not
 /// quantised further.
 double largest_stored(DType dtype);
 
+/// Where a token lies in a plane; page < 0: unassigned.
+struct Slot {
+  int64_t page = -1;
+  int64_t slot = 0;
+};
+
+/// What elements of a granule are read by: (stored - zero) * scale + minimum.
+struct Reading {
+  double scale = 1.0;  ///< times the tensor's
+  double zero = 0.0;
+  double minimum = 0.0;
+};
+/// Of element `dim` of one head of one token.
+Reading reading_of(const PagedKVView& view, Slot place, int64_t head, int32_t dim);
+
+/// Stores elements [dim, dim + x.size()) of one head of one token, a granule, and what it is read
+/// by, unless that is calibrated.
+void store_granule(const PagedKVView& view, Slot place, int64_t head, int32_t dim,
+                   std::span<const float> x);
+
 /// amax over the finite inputs / largest_stored / tensor_scale, rounded toward +infinity to
-/// `scale_dtype`; 1 for amax 0.
+/// `scale_dtype`; 1 for amax 0. Of i4 amax / 8 instead, unless `scale_dtype` is f8_e8m0, with the
+/// sign by which an input of that magnitude, a negative one if there is, becomes -8.
 double scale_of(std::span<const float> granule, DType stored_dtype, DType scale_dtype,
                 double tensor_scale = 1.0);
 

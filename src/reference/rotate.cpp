@@ -2,10 +2,12 @@
 /// reference/rotate.cpp: one row of one head of one token at a time.
 #include "reference/rotate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 
 #include "reference/elements.h"
+#include "reference/hadamard.h"
 
 namespace folio::reference {
 
@@ -43,6 +45,12 @@ int64_t position_of(const Batch& batch, const Rope& rope, int64_t token) {
   return key_position + batch.context_lengths[b] - new_tokens + t;
 }
 
+void turn_query(const PagedKVView& key, int64_t head, std::span<double> row) {
+  for (size_t d = 0; d < row.size() && key.has_channel_scales; ++d)
+    row[d] *= static_cast<double>(key.channel_scales[static_cast<size_t>(head) * row.size() + d]);
+  std::ranges::copy(turned(row, key.hadamard), row.begin());
+}
+
 std::vector<double> rotated(const Batch& batch, const RotateArgs& args) {
   const int64_t tokens = args.q.extent[0], heads = args.q.extent[1], head_size = args.q.extent[2];
   std::vector<double> all(static_cast<size_t>(tokens * heads * head_size));
@@ -55,6 +63,7 @@ std::vector<double> rotated(const Batch& batch, const RotateArgs& args) {
       load_row(at, args.q.dtype, head_size, row.data());
       if (args.q_norm != nullptr) normalise(row, args.q_norm, static_cast<double>(args.norm_eps));
       if (args.rope != nullptr) rotate_row(row, *args.rope, position_of(batch, *args.rope, t));
+      if (args.key != nullptr) turn_query(*args.key, h / (heads / args.key->num_heads), row);
     }
   }
   return all;

@@ -22,6 +22,9 @@ void rotate_row(std::span<double> row, const Rope& rope, int64_t position);
 /// The row of the table that token `token` of the step takes.
 int64_t position_of(const Batch& batch, const Rope& rope, int64_t token);
 
+/// Turns a query for the keys of KV head `head`: times the channel scales, then H.
+void turn_query(const PagedKVView& key, int64_t head, std::span<double> row);
+
 /// What `rotate` computes before it rounds: [tokens, heads, head_size]. The arguments are valid.
 std::vector<double> rotated(const Batch& batch, const RotateArgs& args);
 

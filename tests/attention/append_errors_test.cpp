@@ -50,13 +50,23 @@ struct RotatingAppendCall : AppendCall {
 struct RotateCall {
   std::vector<float> rows = std::vector<float>(3 * 2 * 16, 1.0f),
                      table = std::vector<float>(8 * 6, 0.5f);
+  std::vector<float> channel_scales = std::vector<float>(2 * 16, 0.5f);
   std::vector<float> weights = std::vector<float>(16, 1.0f),
                      result = std::vector<float>(3 * 2 * 16, 2.0f);
   std::vector<int32_t> offsets{0, 1, 3}, contexts{4, 2}, positions{7, 0, 3};
   Rope rope{table.data(), 8, 6, true, 10, nullptr};
   Batch batch{2, offsets.data(), contexts.data()};
+  PagedKVView key{.num_heads = 2,
+                  .head_size = 16,
+                  .hadamard = {16, 3},
+                  .has_channel_scales = true,
+                  .channel_scales = channel_scales.data()};
   RotateArgs args{dense_tensor<3>(rows.data(), DType::f32, {3, 2, 16}),
-                  dense_tensor<3>(result.data(), DType::f32, {3, 2, 16}), &rope, weights.data()};
+                  dense_tensor<3>(result.data(), DType::f32, {3, 2, 16}),
+                  &rope,
+                  weights.data(),
+                  1e-6f,
+                  &key};
   Executor executor = serial_executor();
 
   Status run() { return rotate(batch, args, executor); }
@@ -95,7 +105,9 @@ TEST(AppendErrors, append_refuses_its_sources_and_targets) {
         {"value.page_size is 2", "4 (from key)"}},
        {"key.data", [](C& c) { c.args.key.data = nullptr; }, {"key.data is null"}},
        {"key.dtype", [](C& c) { c.args.key.dtype = DType::f8_e8m0; }, {"key has dtype f8_e8m0"}},
-       {"key.dtype", [](C& c) { c.args.key.dtype = DType::f4_e2m1; }, {"key has dtype f4_e2m1"}},
+       {"key.dtype",
+        [](C& c) { c.args.key.dtype = DType::f4_e2m1, c.args.key.scales.data = nullptr; },
+        {"key.scales.data is null", "f4_e2m1"}},
        {"key.num_heads",
         [](C& c) { c.args.key.num_heads = 0; },
         {"key.num_heads is 0", "at least 1"}},
@@ -328,6 +340,25 @@ TEST(AppendErrors, rotate_refuses_what_does_not_fit) {
               reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(c.weights.data()) + 1);
         },
         {"q_norm is not aligned", "4 bytes"}},
+       {"key.head_size",
+        [](C& c) { c.key.head_size = 32; },
+        {"key.head_size is 32", "16 (from q)"}},
+       {"key.num_heads",
+        [](C& c) { c.key.num_heads = 0; },
+        {"key.num_heads is 0", "divisor of q's 2"}},
+       {"key.num_heads", [](C& c) { c.key.num_heads = 4; }, {"key.num_heads is 4"}},
+       {"key.hadamard",
+        [](C& c) { c.key.hadamard.block = 32; },
+        {"key.hadamard.block is 32", "head_size 16"}},
+       {"key.channel_scales",
+        [](C& c) { c.key.channel_scales = nullptr; },
+        {"key.channel_scales are null", "has_channel_scales"}},
+       {"key.channel_scales",
+        [](C& c) { c.key.has_channel_scales = false; },
+        {"key.channel_scales are given"}},
+       {"key.channel_scales",
+        [](C& c) { c.channel_scales[17] = -0.5f; },
+        {"key.channel_scales[17] is -0.5", "positive"}},
        {"out.data", [](C& c) { c.args.out.data = nullptr; }, {"out.data is null", "[3, 2, 16]"}},
        {"out.dtype", [](C& c) { c.args.out.dtype = DType::f8_e4m3; }, {"out has dtype f8_e4m3"}},
        {"out shape",

@@ -117,7 +117,7 @@ TEST(DeadSlots, a_visible_nan_spoils_only_its_own_sequence) {
       auto* at = static_cast<std::byte*>(view.data) + page * view.page_stride_bytes +
                  3 * view.slot_stride_bytes;
       const ScaleView& scales = view.scales;  // of a type that has no NaN, its scale has one
-      if (view.dtype == DType::i8)
+      if (view.dtype == DType::i8 || folio::detail::is_packed(view.dtype))
         reference::store(static_cast<std::byte*>(scales.data) + page * scales.page_stride_bytes +
                              3 * scales.slot_stride_bytes,
                          scales.dtype, std::nan(""));

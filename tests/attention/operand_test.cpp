@@ -325,6 +325,14 @@ TEST(ViewOperand, a_view_of_another_type_is_refused_with_a_reason) {
   bad.page_size = 0;
   EXPECT_EQ(message(bad), "view_operand: view.page_size is 0, expected at least 1");
   bad = good;
+  bad.hadamard.block = 16;
+  EXPECT_EQ(message(bad),
+            "view_operand: the view has a hadamard rotation, expected rows as they are: an operand "
+            "says nothing of them");
+  bad = good;
+  bad.has_channel_scales = true;
+  EXPECT_NE(message(bad).find("the view has channel_scales"), std::string::npos);
+  bad = good;
   bad.scales = {&scale, DType::f32, 0, 0, 0, 0, 0, nullptr};
   EXPECT_NE(
       std::string((view_operand<DType::bf16, DType::f32>(bad, {}, nullptr, 0).error().message()))

@@ -142,6 +142,7 @@ TEST(PlanFingerprint, problem_limits_and_kernel_count) {
        {"reproducible", [](Step& s) { s.problem.reproducible = Reproducible::per_query; }},
        {"bf16_operands", [](Step& s) { s.problem.bf16_operands = true; }},
        {"int8_operands", [](Step& s) { s.problem.int8_operands = true; }},
+       {"q_is_turned", [](Step& s) { s.problem.q_is_turned = true; }},
        {"limits.batch", [](Step& s) { s.limits.batch = 5; }},
        {"limits.tokens", [](Step& s) { s.limits.tokens = 9; }},
        {"limits.context", [](Step& s) { s.limits.context = 129; }},

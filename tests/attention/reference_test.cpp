@@ -73,7 +73,14 @@ TEST(Reference, two_keys_by_hand) {
   EXPECT_NEAR(result.lse, std::log(4.0), 1e-14);
   EXPECT_EQ(result.records, 2);
   EXPECT_NEAR(result.magnitude[0], 7.0, 1e-14);
-  EXPECT_NEAR(result.spread[0], 0.75 * std::log(3.0) * 1.0, 1e-14);  // key 0 has magnitude 0
+  EXPECT_NEAR(result.spread[0], 0.75 * std::log(3.0) * 1.0, 1e-6);  // key 0 has magnitude 0
+  const double large = 10.0 / reference::error_unit;  // key 1 may weigh nothing, or everything
+  const QueryResult vague = reference::attend_rows(rows, {large, 0.0, 0.0});
+  EXPECT_EQ(vague.spread[0], 3.0 / reference::error_unit);
+  const double error = 10.0 * std::log(3.0), least = 0.25 + 0.75 * std::exp(-error);
+  EXPECT_NEAR(vague.mean_weight * reference::error_unit, std::log(0.25 + 0.75 * std::exp(error)),
+              1e-12);
+  EXPECT_LT(-std::log(least), vague.mean_weight * reference::error_unit);
 
   rows.has_sink = true;  // as heavy as both keys together
   rows.sink_logit = std::log(4.0);

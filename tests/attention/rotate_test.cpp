@@ -10,6 +10,7 @@
 
 #include "attention/append_parts.h"
 #include "attention/rope_parts.h"
+#include "reference/hadamard.h"
 #include "reference/rotate.h"
 #include "support/allocations.h"
 
@@ -25,6 +26,8 @@ struct Case {
   int32_t head_size;
   RandomRope table;
   Source q, out;
+  std::vector<float> channel_scales;
+  PagedKVView key;
   RotateArgs args;
 
   static constexpr int32_t rows = 40;
@@ -46,9 +49,25 @@ struct Case {
             rng.chance(0.5) ? 0.0f : 1e-5f};
     if (rng.chance(0.5)) args.q_norm = nullptr;
     if (rng.chance(0.2)) args.rope = nullptr;
+    if (rng.chance(0.5)) turn(rng);
   }
 
  private:
+  void turn(Rng& rng) {
+    const auto heads = static_cast<int32_t>(q.tensor.extent[1]);
+    key.head_size = head_size;
+    key.num_heads = heads % 2 == 0 && rng.chance(0.5) ? heads / 2 : rng.chance(0.5) ? heads : 1;
+    const int32_t largest = head_size & -head_size;
+    if (largest >= 16)
+      key.hadamard = {rng.chance(0.5) ? 16 : largest, rng.chance(0.5) ? 0x9e3779b9u : 0u};
+    if (rng.chance(0.5)) {
+      for (int i = 0; i < key.num_heads * head_size; ++i)
+        channel_scales.push_back(rng.uniform(0.1f, 4.0f));
+      key.has_channel_scales = true;
+      key.channel_scales = channel_scales.data();
+    }
+    args.key = &key;
+  }
   int64_t tokens_of(Rng& rng) {
     const int64_t size = rng.between(1, 4);
     for (int64_t b = 0; b < size; ++b) {
@@ -69,6 +88,14 @@ std::vector<float> row_of(const Source& source, int64_t t, int64_t h) {
   return x;
 }
 
+void turn_by_definition(std::vector<float>& x, const PagedKVView& key, int64_t head,
+                        int64_t heads) {
+  const float* scales = key.channel_scales;
+  if (scales != nullptr) scales += head / (heads / key.num_heads) * key.head_size;
+  for (size_t d = 0; d < x.size() && scales != nullptr; ++d) x[d] *= scales[d];
+  reference::turn(x, key.hadamard);
+}
+
 TEST(Rotate, every_bit_follows_from_the_words_of_the_header) {
   Rng rng(test_seed());
   for (int round = 0; round < 400; ++round) {
@@ -82,6 +109,7 @@ TEST(Rotate, every_bit_follows_from_the_words_of_the_header) {
         if (c.args.q_norm != nullptr) normalise_by_definition(x, c.args.q_norm, c.args.norm_eps);
         if (c.args.rope != nullptr)
           rotate_by_definition(x, *c.args.rope, reference::position_of(c.batch, *c.args.rope, t));
+        if (c.args.key != nullptr) turn_by_definition(x, *c.args.key, h, c.q.tensor.extent[1]);
         for (int64_t d = 0; d < c.head_size; ++d) {
           float expected = x[static_cast<size_t>(d)];
           reference::store(&expected, c.out.tensor.dtype, static_cast<double>(expected));
@@ -107,9 +135,10 @@ TEST(Rotate, agrees_with_the_reference_in_double) {
     double largest = 0.0;
     for (const double x : exact) largest = std::max(largest, std::fabs(x));
     // Norm: a chain of head_size / 16 additions, a root, a quotient, three products; rotation: two
-    // products and a sum.
-    const double float_error =
-        (static_cast<double>(c.head_size) / 16.0 + 16.0) * 0x1p-24 * 4.0 * largest;
+    // products and a sum; turn: two products, sums of all elements of a block.
+    const double float_error = (static_cast<double>(c.head_size) / 16.0 + 16.0) * 0x1p-24 * 4.0 *
+                               largest *
+                               std::sqrt(std::max(1.0, static_cast<double>(c.key.hadamard.block)));
     size_t i = 0;
     for (int64_t t = 0; t < c.q.tensor.extent[0]; ++t) {
       for (int64_t h = 0; h < c.q.tensor.extent[1]; ++h) {

@@ -59,8 +59,11 @@ void run_in_order(void*, int64_t n, void (*task)(void*, int64_t), void* arg) {
 
 }  // namespace
 
-BorderPlane::BorderPlane() {
-  constexpr int64_t row = BorderWorld::heads * BorderWorld::head_size, scale = sizeof(float);
+BorderPlane::BorderPlane(Rows form) {
+  const bool is_packed = form == Rows::packed;
+  const int64_t head = BorderWorld::head_size / (is_packed ? 2 : 1),
+                row = BorderWorld::heads * head;
+  const int64_t scale = is_packed ? 8 : 4;  // of four bits with a zero point
   constexpr int32_t granules = 2;
   memory.assign(static_cast<size_t>(rows * row + 2 * room), std::byte{1});
   scale_memory.assign(static_cast<size_t>(rows * BorderWorld::heads * granules * scale + 2 * room),
@@ -74,7 +77,7 @@ BorderPlane::BorderPlane() {
   scales.page_stride_bytes = BorderWorld::page_size * scales.slot_stride_bytes;
   scales.granule_stride_bytes = scale;
   view = c_struct<folio_kv_view>();
-  view.dtype = FOLIO_I8;
+  view.dtype = is_packed ? FOLIO_U4 : FOLIO_I8;
   view.data = memory.data() + room;
   view.num_heads = BorderWorld::heads;
   view.head_size = BorderWorld::head_size;
@@ -82,8 +85,16 @@ BorderPlane::BorderPlane() {
   view.num_pages = BorderWorld::num_pages;
   view.page_stride_bytes = BorderWorld::page_size * row;
   view.slot_stride_bytes = row;
-  view.head_stride_bytes = BorderWorld::head_size;
+  view.head_stride_bytes = head;
   view.scales = &scales;
+  if (!is_packed) return;
+  scales.zeros = FOLIO_ZEROS_MINIMUM;
+  scales.zero_offset_bytes = sizeof(float);
+  view.hadamard_block = BorderWorld::head_size;
+  view.hadamard_sign_seed = 7;
+  channels.assign(BorderWorld::heads * BorderWorld::head_size, 1.5f);
+  view.has_channel_scales = 1;
+  view.channel_scales = channels.data();
 }
 
 BorderWorld::BorderWorld() {
@@ -193,6 +204,12 @@ void BorderWorld::make_tensors() {
   rotate_args.out = &out;
   rotate_args.rope = &rope;
   rotate_args.q_norm = weights.data();
+  turned_key = key.view;
+  turned_key.hadamard_block = head_size;
+  turned_key.hadamard_sign_seed = 7;
+  turned_key.has_channel_scales = 1;
+  turned_key.channel_scales = channels.data();
+  rotate_args.key = &turned_key;
 }
 
 void BorderWorld::make_masks() {

@@ -13,10 +13,13 @@
 namespace folio::test {
 
 /// One plane of int8 with two scales per token and head, and room on both sides: for bytes a stride
-/// of -1 is right.
+/// of -1 is right. Or of four bits, with zero points behind the scales, rotated with signs, each
+/// channel with a factor.
 struct BorderPlane {
-  BorderPlane();
+  enum class Rows : uint8_t { bytes, packed };
+  explicit BorderPlane(Rows rows);
   std::vector<std::byte> memory, scale_memory;
+  std::vector<float> channels;
   folio_scale_view scales = {};
   folio_kv_view view = {};
 };
@@ -34,7 +37,8 @@ struct BorderWorld {
   /// What a failing call may not touch.
   [[nodiscard]] std::vector<std::byte> outputs() const;
 
-  BorderPlane key, value, key_to, value_to;
+  BorderPlane key{BorderPlane::Rows::bytes}, value{BorderPlane::Rows::packed},
+      key_to{BorderPlane::Rows::bytes}, value_to{BorderPlane::Rows::packed};
   std::vector<int32_t> query_offsets{0, 2, 3}, context_lengths{9, 5}, query_positions{7, 4},
       key_positions{0, 0}, visible_begin{0, 0, 0}, visible_end{8, 9, 5};
   std::vector<int32_t> key_positions_of_all = std::vector<int32_t>(sequences * context, 3);
@@ -64,6 +68,7 @@ struct BorderWorld {
   folio_masked_batch masked = {}, made_masked = {};
   folio_problem made_problem = {};
   folio_kv_view made_key = {}, made_value = {};
+  std::vector<float> channels = std::vector<float>(heads * head_size, 1.5f);
   std::vector<float> q_values, out_values, bias_values, k_values, lse, slopes, logits, weights,
       cos_sin;
   folio_tensor q = {}, out = {}, bias = {}, k = {}, v = {};
@@ -72,6 +77,7 @@ struct BorderWorld {
   folio_rope rope = {};
   folio_append_args append_args = {};
   folio_rotate_args rotate_args = {};
+  folio_kv_view turned_key = {};  ///< that queries are turned for
   folio_kv_planes from = {}, to = {};
   folio_page_copy page_copies[1] = {{0, 1, 3}};
   folio_slot_copy slot_copies[1] = {{0, 5}};

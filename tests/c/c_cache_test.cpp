@@ -121,6 +121,29 @@ TEST(CCache, rotate_gives_the_bits_of_the_cpp_call) {
   EXPECT_EQ(folio_rotate(&batch, &args, nullptr, &message), FOLIO_INVALID_ARGUMENT);
 }
 
+TEST(CCache, rotate_turns_queries_for_the_keys_that_it_is_given) {
+  Writes w;
+  std::vector<float> expected(w.rows.size()), got(w.rows.size()), scales(16, 2.0f);
+  PagedKVView key{.num_heads = 1, .head_size = 16, .hadamard = {16, 5}};
+  key.has_channel_scales = true;
+  key.channel_scales = scales.data();
+  const RotateArgs own{w.args.k, dense_tensor<3>(expected.data(), DType::f32, {3, 2, 16}),
+                       nullptr,  nullptr,
+                       1e-6f,    &key};
+  ASSERT_TRUE(rotate({}, own, serial_executor()).is_ok());
+  const folio_tensor q = to_c(own.q),
+                     out = to_c(dense_tensor<3>(got.data(), DType::f32, {3, 2, 16}));
+  const CView view(key);
+  auto args = c_struct<folio_rotate_args>();
+  args.q = &q;
+  args.out = &out;
+  args.key = &view.view;
+  folio_message message = {};
+  ASSERT_EQ(folio_rotate(nullptr, &args, nullptr, &message), FOLIO_OK) << message.text;
+  EXPECT_EQ(got, expected);
+  EXPECT_NE(got, w.rows);
+}
+
 TEST(CCache, an_eps_of_zero_is_the_default_for_every_caller) {
   Writes expected, zero;
   expected.args.norm_eps = AppendArgs().norm_eps;

@@ -236,7 +236,6 @@ TEST(CacheErrors, make_planes_refuses_impossible_shapes_and_memory) {
        {"num_heads", [](C& c) { c.shape.num_heads = -1; }, {"shape.num_heads is -1"}},
        {"head_size", [](C& c) { c.shape.head_size = 0; }, {"shape.head_size is 0"}},
        {"page_size", [](C& c) { c.shape.page_size = 0; }, {"shape.page_size is 0"}},
-       {"dtype", [](C& c) { c.shape.dtype = DType::i4; }, {"shape.dtype is i4"}},
        {"dtype", [](C& c) { c.shape.dtype = DType::f8_e8m0; }, {"shape.dtype is f8_e8m0"}},
        {"scale_dtype", [](C& c) { c.shape.scale_dtype = DType::i8; }, {"shape.scale_dtype is i8"}},
        {"granularity",

@@ -47,6 +47,8 @@ const Stride strides[] = {
      [](PagedKVView& v) -> int64_t& { return v.scales.head_stride_bytes; }, 3},
     {"scales.granule_stride_bytes",
      [](PagedKVView& v) -> int64_t& { return v.scales.granule_stride_bytes; }, 4},
+    {"scales.zero_offset_bytes",
+     [](PagedKVView& v) -> int64_t& { return v.scales.zero_offset_bytes; }, 2},
 };
 
 void expect_refused(const Status& s, const std::string& words) {

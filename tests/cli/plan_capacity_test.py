@@ -40,7 +40,8 @@ BAD_OPTIONS = {
     ("--policy", "mru"): "--policy: got 'mru'",
     ("--page-size", "7"): "--page-size: got '7', expected a divisor of the 512 tokens",
     ("--page-size", "1024"): "--page-size: got '1024'",
-    ("--kv-dtype", "i4"): "--kv-dtype: got 'i4'",
+    ("--kv-dtype", "i3"): "--kv-dtype: got 'i3'",
+    ("--zeros", "patterns"): "--zeros: needs --kv-dtype u4",
     ("--limit", "0"): "--limit: got '0'",
     ("--max-batch", "4"): "--max-batch",
     ("--json", "/no/such/folder/x.json"): "--json: cannot write /no/such/folder/x.json",
@@ -115,6 +116,8 @@ class PlanCapacity(unittest.TestCase):
 
     def test_bytes_follow_from_model_and_dtype(self):
         for options, expected in {("--kv-dtype", "bf16"): 32 * 2 * 8 * 128 * 2, ("--kv-dtype", "i8"): 32 * 2 * 8 * (128 + 4),
+                                  ("--kv-dtype", "i4"): 32 * 2 * 8 * (64 + 2 * 4), ("--kv-dtype", "u4", "--zeros", "in-scale"): 32 * 2 * 8 * (64 + 4 * 4),
+                                  ("--kv-dtype", "f4_e2m1", "--scale-dtype", "f8_e4m3", "--granularity", 16): 32 * 2 * 8 * (64 + 8),
                                   ("--model", "deepseek-v3"): 61 * 576 * 2, ("--layers", "1"): 2 * 8 * 128 * 2}.items():
             plan, _ = self.plan(SHIPPED_TRACE, *options, "--pages", "300,600", "--page-size", 64)
             self.assertEqual(plan["bytes_per_token"], expected, options)

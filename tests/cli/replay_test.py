@@ -10,6 +10,7 @@ import unittest
 import tool
 
 SMALL = ("--layers", 2, "--q-heads", 4, "--kv-heads", 2, "--head-size", 16)
+WIDE = (*SMALL[:-1], 64)
 LATENT = ("--layers", 2, "--q-heads", 4, "--mla", "--head-size", 48, "--v-head-size", 32)
 FIELDS = ("requests", "lookup_pages", "hit_pages", "evicted_pages", "peak_pages", "hit_tokens", "prompt_tokens", "output_tokens",
           "seconds", "verified_outputs", "max_relative_rms")
@@ -49,6 +50,25 @@ class Replay(unittest.TestCase):
         for dtype in ("bf16", "f8_e4m3"):
             with self.subTest(dtype=dtype):
                 self.verified("--kv-dtype", dtype, model=LATENT)
+        self.verified("--kv-dtype", "i4", "--hadamard", 16, model=LATENT)
+
+    def test_four_bits_with_scales_zero_points_and_rotations_verify(self):
+        for options, said in {
+            ("i4",): "i4, f16 scales of 32",
+            ("i4_halves", "--hadamard", 32, "--sign-seed", 7): "i4_halves, f16 scales of 32, hadamard 32, signs 7",
+            ("u4", "--granularity", 16): "u4, f16 scales of 16",
+            ("u4", "--zeros", "patterns", "--scale-dtype", "bf16"): "u4, bf16 scales of 32, zeros patterns",
+            ("u4", "--zeros", "minimum", "--hadamard", 64): "u4, f16 scales of 32, zeros minimum, hadamard 64",
+            ("u4_halves", "--zeros", "in-scale"): "u4_halves, f32 scales of 32, zeros in-scale",
+            ("f4_e2m1", "--scale-dtype", "f8_e8m0"): "f4_e2m1, f8_e8m0 scales of 32",
+            ("f4_e2m1", "--scale-dtype", "f8_e4m3", "--granularity", 16, "--hadamard", 16): "f4_e2m1, f8_e4m3 scales of 16, hadamard 16",
+            ("i8", "--hadamard", 64): "i8, hadamard 64",
+            ("i8", "--scale-dtype", "f16", "--granularity", 32): "i8, f16 scales of 32",
+            ("f32", "--hadamard", 32): "f32, hadamard 32",
+        }.items():
+            with self.subTest(options=options):
+                figures = self.verified("--kv-dtype", *options, "--limit", 4, model=WIDE)
+                self.assertEqual((figures["kv_dtype"], figures["kv_format"]), (options[0], said))
 
     def test_steps_batches_and_pages_of_any_size_verify(self):
         for options in (("--step-tokens", 1, "--limit", 2), ("--step-tokens", 7), ("--step-tokens", 10000), ("--max-batch", 1),

@@ -413,8 +413,9 @@ const reference::QueryResult& AttentionCase::expected(int64_t row, int32_t q_hea
   if (expected_.empty()) expected_.resize(static_cast<size_t>(tokens() * options_.q_heads));
   auto& result = expected_[static_cast<size_t>(row * options_.q_heads + q_head)];
   if (!result) {
-    result = reference::attend_query(problem_, batch_, args_, sequence_of(row), row, q_head,
-                                     error_weights(options_.head_size, precision_), &decoded_);
+    result = reference::attend_query(
+        problem_, batch_, args_, sequence_of(row), row, q_head,
+        error_weights(options_.head_size, precision_, args_.key.hadamard), &decoded_);
   }
   return *result;
 }

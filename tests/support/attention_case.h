@@ -54,6 +54,13 @@ struct ScaleOptions {
   DType dtype = DType::f32;
   int32_t granularity = 16;  ///< of the granule kinds
   bool tensor_scale = false;
+  Zeros zeros = Zeros::none;  ///< of u4
+};
+
+/// What rows of a plane go through before they are quantised.
+struct TurnOptions {
+  Hadamard hadamard = {};
+  bool channel_scales = false;
 };
 
 struct SequenceShape {
@@ -74,6 +81,8 @@ struct CaseOptions {
   DType value_dtype = DType::f32;
   ScaleOptions key_scales = {};
   ScaleOptions value_scales = {};
+  TurnOptions key_turn = {};
+  TurnOptions value_turn = {};  ///< not with value_in_key
   StorageOrder key_order = StorageOrder::token_major;
   StorageOrder value_order = StorageOrder::token_major;
   int32_t gap_bytes = 0;  ///< between heads, slots and pages; a multiple of 4
@@ -112,6 +121,7 @@ struct CaseOptions {
   bool int8_operands = false;
   int32_t parallelism = 1;
   float q_amplitude = 3.0f;  ///< larger: sharper softmax
+  float outliers = 1.0f;     ///< one column in 29 of K and V is so many times the others
   uint64_t seed = 1;
 };
 
@@ -172,6 +182,7 @@ class AttentionCase {
     GuardedMemory values;
     GuardedMemory scales;
     float tensor_scale = 1.0f;
+    std::vector<float> channel_scales;
   };
 
   void make_lengths();
@@ -186,6 +197,8 @@ class AttentionCase {
                                      const ScaleOptions& scales) const;
   [[nodiscard]] int64_t pair_planes(PagedKVView& key, PagedKVView& value) const;
   void make_scales(Plane& plane, PagedKVView& view, const ScaleOptions& options, int64_t row_bytes);
+  void calibrate(Plane& plane, const ScaleView& scales, double largest, std::byte* at);
+  void make_turn(Plane& plane, PagedKVView& view, const TurnOptions& options);
   void fill_planes();
   void fill_blocks(const PagedKVView& view, const std::vector<int64_t>& slots);
   void make_queries();

@@ -31,6 +31,8 @@ float amplitude(DType dtype, const ScaleOptions& scales) {
   return is_unscaled_integer(dtype, scales) ? 40.0f : 1.0f;
 }
 
+float outlier(size_t column, float factor) { return column % 29 == 5 ? factor : 1.0f; }
+
 int64_t align_up(int64_t x, int64_t alignment) {
   return (x + alignment - 1) / alignment * alignment;
 }
@@ -118,7 +120,7 @@ void AttentionCase::make_planes() {
   };
   const auto alignment_of = [](const PagedKVView& view, const ScaleOptions& scales) -> int64_t {
     if (scales.kind == ScaleKind::behind_row) return 4;
-    return block_elements(view.dtype) > 1 ? 2 : bit_width(view.dtype) / 8;
+    return folio::detail::is_block(view.dtype) ? 2 : std::max(1, bit_width(view.dtype) / 8);
   };
   int64_t bytes = 0, alignment = alignment_of(key, options_.key_scales), shift = 0;
   if (options_.pair != Pair::none && !options_.value_in_key) {
@@ -130,6 +132,7 @@ void AttentionCase::make_planes() {
   key_.values = GuardedMemory(bytes, alignment);
   key.data = key_.values.data();
   make_scales(key_, key, options_.key_scales, row_bytes(key.dtype, key.head_size));
+  make_turn(key_, key, options_.key_turn);
   problem_.key = key;
   if (options_.value_in_key) return;
   if (shift == 0)
@@ -137,7 +140,17 @@ void AttentionCase::make_planes() {
                                   alignment_of(value, options_.value_scales));
   value.data = shift == 0 ? value_.values.data() : key_.values.data() + shift;
   make_scales(value_, value, options_.value_scales, row_bytes(value.dtype, value.head_size));
+  make_turn(value_, value, options_.value_turn);
   problem_.value = value;
+}
+
+void AttentionCase::make_turn(Plane& plane, PagedKVView& view, const TurnOptions& options) {
+  view.hadamard = options.hadamard;
+  view.has_channel_scales = options.channel_scales;
+  if (!options.channel_scales) return;
+  for (int32_t i = 0; i < view.num_heads * view.head_size; ++i)
+    plane.channel_scales.push_back(rng_.uniform(0.5f, 1.5f));
+  view.channel_scales = plane.channel_scales.data();
 }
 
 void AttentionCase::make_scales(Plane& plane, PagedKVView& view, const ScaleOptions& options,
@@ -151,6 +164,9 @@ void AttentionCase::make_scales(Plane& plane, PagedKVView& view, const ScaleOpti
       options.kind == ScaleKind::granule || options.kind == ScaleKind::calibrated_granule;
   scales.dtype = options.dtype;
   scales.granularity = has_granules ? options.granularity : view.head_size;
+  scales.zeros = options.zeros;
+  const bool has_pairs = options.zeros == Zeros::patterns || options.zeros == Zeros::minimum;
+  if (has_pairs) scales.zero_offset_bytes = element;
   if (options.tensor_scale) {
     plane.tensor_scale = rng_.uniform(0.5f, 2.0f);
     scales.tensor_scale = &plane.tensor_scale;
@@ -171,10 +187,11 @@ void AttentionCase::make_scales(Plane& plane, PagedKVView& view, const ScaleOpti
   const bool per_page =
       per_slot || options.kind == ScaleKind::page || options.kind == ScaleKind::page_and_head;
   // [page, slot, head, granule], extents of 1 where broadcast, a gap of one element between tokens
-  const int64_t in_head = per_granule ? granules : 1;
+  const int64_t granule = has_pairs ? 2 : 1;  // elements
+  const int64_t in_head = granule * (per_granule ? granules : 1);
   const int64_t in_slot = in_head * (per_head ? view.num_heads : 1) + 1;
   const int64_t in_page = in_slot * (per_slot ? slots : 1);
-  scales.granule_stride_bytes = per_granule ? element : 0;
+  scales.granule_stride_bytes = per_granule ? granule * element : 0;
   scales.head_stride_bytes = per_head ? in_head * element : 0;
   scales.slot_stride_bytes = per_slot ? in_slot * element : 0;
   scales.page_stride_bytes = per_page ? in_page * element : 0;
@@ -188,16 +205,27 @@ void AttentionCase::make_scales(Plane& plane, PagedKVView& view, const ScaleOpti
       static_cast<double>(amplitude(view.dtype, options)) / reference::largest_stored(view.dtype);
   for (int64_t page = 0; page < (scales.page_stride_bytes != 0 ? num_pages_ : 1); ++page) {
     for (int64_t head = 0; head < (per_head ? view.num_heads : 1); ++head) {
-      for (int64_t granule = 0; granule < in_head; ++granule) {
+      for (int64_t i = 0; i < in_head; i += granule) {
         auto* at = static_cast<std::byte*>(scales.data) + page * scales.page_stride_bytes +
-                   head * scales.head_stride_bytes + granule * scales.granule_stride_bytes;
-        const double wanted =
-            largest * static_cast<double>(rng_.uniform(0.8f, 2.0f) / plane.tensor_scale);
-        const uint32_t code = reference::encode_up(options.dtype, wanted);
-        std::memcpy(at, &code, static_cast<size_t>(element));
+                   head * scales.head_stride_bytes + i * element;
+        calibrate(plane, scales, largest, at);
       }
     }
   }
+}
+
+/// A scale and its zero point, for elements up to `largest` times what is stored.
+void AttentionCase::calibrate(Plane& plane, const ScaleView& scales, double largest,
+                              std::byte* at) {
+  const double wanted =
+      largest * static_cast<double>(rng_.uniform(0.8f, 2.0f) / plane.tensor_scale);
+  uint32_t code = reference::encode_up(scales.dtype, wanted);
+  const auto zero = static_cast<uint32_t>(rng_.int_between(6, 10));
+  if (scales.zeros == Zeros::in_scale) code = (code & ~15u) + zero;
+  std::memcpy(at, &code, static_cast<size_t>(bit_width(scales.dtype) / 8));
+  if (scales.zeros == Zeros::patterns) at[scales.zero_offset_bytes] = static_cast<std::byte>(zero);
+  if (scales.zeros == Zeros::minimum)
+    reference::store(at + scales.zero_offset_bytes, scales.dtype, -7.5 * wanted);
 }
 
 /// Blocks of any patterns; scales of either sign, now and then 0, subnormal or large.
@@ -255,15 +283,18 @@ void AttentionCase::fill_planes() {
   const float k_amplitude = amplitude(options_.key_dtype, options_.key_scales);
   const float v_amplitude = amplitude(options_.value_dtype, options_.value_scales);
   for (size_t i = 0; i < static_cast<size_t>((tokens - 1) * heads * options_.head_size); ++i) {
-    k[i] = rng_.uniform(-k_amplitude, k_amplitude);
+    k[i] = rng_.uniform(-k_amplitude, k_amplitude) *
+           outlier(i % static_cast<size_t>(options_.head_size), options_.outliers);
   }
   for (size_t i = 0; i < static_cast<size_t>((tokens - 1) * heads * options_.v_head_size); ++i) {
-    v[i] = rng_.uniform(value_offset - 1.0f, 1.0f) * v_amplitude;
+    v[i] = rng_.uniform(value_offset - 1.0f, 1.0f) * v_amplitude *
+           outlier(i % static_cast<size_t>(options_.v_head_size), options_.outliers);
   }
 
   // of blocks any patterns, more than append would make
-  const bool has_key_blocks = block_elements(options_.key_dtype) > 1,
-             has_value_blocks = block_elements(options_.value_dtype) > 1 && !options_.value_in_key;
+  const bool has_key_blocks = folio::detail::is_block(options_.key_dtype),
+             has_value_blocks =
+                 folio::detail::is_block(options_.value_dtype) && !options_.value_in_key;
   if (has_key_blocks) fill_blocks(args_.key, slots);
   if (has_value_blocks) fill_blocks(args_.value, slots);
   if (has_key_blocks || has_value_blocks) {

@@ -13,6 +13,17 @@ std::string listed(const std::vector<int32_t>& positions) {
   return text.str();
 }
 
+std::string described(const ScaleOptions& scales, const TurnOptions& turn) {
+  std::ostringstream text;
+  text << " scales " << static_cast<int>(scales.kind) << " " << name(scales.dtype) << "/"
+       << scales.granularity << (scales.tensor_scale ? "*t" : "");
+  if (scales.zeros != Zeros::none) text << " zeros " << static_cast<int>(scales.zeros);
+  if (turn.hadamard.block != 0)
+    text << " hadamard " << turn.hadamard.block << "/" << turn.hadamard.sign_seed;
+  if (turn.channel_scales) text << " channels";
+  return text.str();
+}
+
 }  // namespace
 
 std::string describe(const CaseOptions& o) {
@@ -20,11 +31,8 @@ std::string describe(const CaseOptions& o) {
   text << "seed " << o.seed << ", heads " << o.q_heads << "/" << o.kv_heads << ", head_size "
        << o.head_size << "/" << o.v_head_size << ", page_size " << o.page_size << ", q "
        << name(o.q_dtype) << ", out " << name(o.out_dtype) << ", K " << name(o.key_dtype)
-       << " scales " << static_cast<int>(o.key_scales.kind) << " " << name(o.key_scales.dtype)
-       << "/" << o.key_scales.granularity << (o.key_scales.tensor_scale ? "*t" : "") << ", V "
-       << name(o.value_dtype) << " scales " << static_cast<int>(o.value_scales.kind) << " "
-       << name(o.value_scales.dtype) << "/" << o.value_scales.granularity
-       << (o.value_scales.tensor_scale ? "*t" : "") << ", order " << static_cast<int>(o.key_order)
+       << described(o.key_scales, o.key_turn) << ", V " << name(o.value_dtype)
+       << described(o.value_scales, o.value_turn) << ", order " << static_cast<int>(o.key_order)
        << static_cast<int>(o.value_order) << ", gap " << o.gap_bytes << "/" << o.row_gap_bytes
        << (o.value_in_key ? ", value_in_key" : "") << ", pair " << static_cast<int>(o.pair)
        << ", mask {" << o.mask.left << "," << o.mask.right << "," << o.mask.chunk << ","
@@ -41,7 +49,7 @@ std::string describe(const CaseOptions& o) {
        << listed(o.first_key_positions) << ", table " << static_cast<int>(o.table)
        << ", unassigned " << o.unassigned << ", reproducible " << static_cast<int>(o.reproducible)
        << (o.bf16_operands ? ", bf16_operands" : "") << (o.int8_operands ? ", int8_operands" : "")
-       << ", parallelism " << o.parallelism << ", sequences";
+       << ", outliers " << o.outliers << ", parallelism " << o.parallelism << ", sequences";
   for (const SequenceShape& s : o.sequences) text << " " << s.new_tokens << "/" << s.context;
   return text.str();
 }

@@ -52,6 +52,7 @@ class Summary : public ::testing::Environment {
 bool is_eight_bit(DType dtype) { return bit_width(dtype) == 8; }
 
 void set_types(CaseOptions& o, DType q, DType kv, const ScaleOptions& scales) {
+  o.key_turn = o.value_turn = {};
   o.q_dtype = q;
   o.key_dtype = o.value_dtype = kv;
   o.key_scales = o.value_scales = scales;
@@ -76,6 +77,10 @@ constexpr Change type_changes[] = {
     [](CaseOptions& o) { set_types(o, DType::bf16, DType::i8, per_token_and_head); },
     [](CaseOptions& o) {
       set_types(o, DType::bf16, DType::i8, per_token_and_head);
+      o.int8_operands = true;
+    },
+    [](CaseOptions& o) {
+      set_types(o, DType::bf16, DType::i4, per_token_and_head);
       o.int8_operands = true;
     },
     [](CaseOptions& o) { set_types(o, DType::bf16, DType::f8_e4m3, per_token_and_head); },
@@ -122,11 +127,26 @@ constexpr Change shape_changes[] = {
     },
 };
 
-/// A type of blocks may have come to a plane of another size.
+/// Packed types have scales, and zero points are those of u4.
+void hold_scales(DType dtype, ScaleOptions& scales) {
+  if (folio::detail::is_packed(dtype) && scales.kind == ScaleKind::none)
+    scales = per_token_and_head;
+  if (dtype != DType::u4 && dtype != DType::u4_halves) scales.zeros = Zeros::none;
+}
+
+/// A type of blocks, or a rotation, may have come to a plane of another size.
 void hold_whole_blocks(CaseOptions& o) {
+  hold_scales(o.key_dtype, o.key_scales);
+  if (!o.value_in_key) hold_scales(o.value_dtype, o.value_scales);
   if (block_elements(o.key_dtype) > 1) o.head_size = round_up(o.head_size, 32);
   if (block_elements(o.value_in_key ? o.key_dtype : o.value_dtype) > 1)
     o.v_head_size = round_up(o.v_head_size, 32);
+  const auto turns = [](const TurnOptions& turn, int32_t head_size) {
+    return turn.hadamard.block == 0 || head_size % turn.hadamard.block == 0;
+  };
+  if (!turns(o.key_turn, o.head_size) || (o.value_in_key && !turns(o.key_turn, o.v_head_size)))
+    o.key_turn = {};
+  if (o.value_in_key || !turns(o.value_turn, o.v_head_size)) o.value_turn = {};
 }
 
 /// Every combination of changes, those of types varying fastest.

@@ -4,6 +4,7 @@
 #include "support/block_dtypes.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace folio::test {
 namespace {
@@ -14,15 +15,20 @@ constexpr DType elements[] = {DType::f32,     DType::bf16,    DType::f16,
 constexpr DType scale_types[] = {DType::f32, DType::f16, DType::bf16, DType::f8_e8m0,
                                  DType::f8_e4m3};
 
-bool is_block_type(DType dtype) { return block_elements(dtype) > 1; }
+constexpr DType packed[] = {DType::i4, DType::u4, DType::f4_e2m1, DType::i4_halves,
+                            DType::u4_halves};
+
+/// Whose rows are whole 32 elements.
+bool is_block_type(DType dtype) { return block_elements(dtype) > 2; }
 
 int32_t round_up(int32_t n, int32_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 ScaleOptions random_scales(Rng& rng, DType dtype) {
   ScaleOptions scales;
-  if (is_block_type(dtype)) return scales;
-  const bool is_quantised = bit_width(dtype) == 8;
-  if (!rng.chance(is_quantised ? 0.9 : 0.1)) return scales;
+  if (folio::detail::is_block(dtype)) return scales;
+  const bool is_packed = folio::detail::is_packed(dtype);
+  const bool is_quantised = is_packed || bit_width(dtype) == 8;
+  if (!is_packed && !rng.chance(is_quantised ? 0.9 : 0.1)) return scales;
   // append computes scales of quantised types alone: the first six kinds are calibrated
   const int64_t kinds =
       static_cast<int64_t>(is_quantised ? ScaleKind::behind_row : ScaleKind::calibrated_granule);
@@ -32,13 +38,33 @@ ScaleOptions random_scales(Rng& rng, DType dtype) {
   constexpr int32_t granularities[] = {1, 7, 8, 16, 24, 32, 64, 1000};
   scales.granularity = rng.pick(granularities);
   scales.tensor_scale = rng.chance(0.3);
+  if ((dtype != DType::u4 && dtype != DType::u4_halves) || scales.kind == ScaleKind::behind_row)
+    return scales;
+  scales.zeros = static_cast<Zeros>(rng.between(0, 3));
+  if (scales.zeros == Zeros::in_scale) scales.dtype = DType::f32;
+  if (scales.zeros == Zeros::minimum) scales.dtype = rng.pick(activations);
   return scales;
+}
+
+/// Blocks of 16 to 512 that divide a head of `head_size`.
+TurnOptions random_turn(Rng& rng, int32_t head_size) {
+  TurnOptions turn;
+  turn.channel_scales = rng.chance(0.2);
+  int32_t block = 16;
+  if (head_size % block != 0 || !rng.chance(0.6)) return turn;
+  while (block < 512 && head_size % (2 * block) == 0 && rng.chance(0.7)) block *= 2;
+  turn.hadamard = {block, rng.chance(0.5) ? static_cast<uint32_t>(rng.next()) : 0};
+  return turn;
 }
 
 void draw_types(Rng& rng, CaseOptions& o) {
   o.q_dtype = rng.chance(0.3) ? DType::bf16 : rng.pick(activations);
   o.out_dtype = rng.pick(activations);
-  const auto any = [&] { return rng.chance(0.25) ? rng.pick(block_dtypes) : rng.pick(elements); };
+  const auto any = [&] {
+    return rng.chance(0.2)   ? rng.pick(block_dtypes)
+           : rng.chance(0.3) ? rng.pick(packed)
+                             : rng.pick(elements);
+  };
   o.key_dtype = any();
   o.value_dtype = rng.chance(0.6) ? o.key_dtype : any();
   o.key_scales = random_scales(rng, o.key_dtype);
@@ -50,12 +76,26 @@ void draw_types(Rng& rng, CaseOptions& o) {
 }
 
 /// Products of integers are for few types and sizes.
+void draw_packed(Rng& rng, CaseOptions& o) {
+  const auto plane = [&rng](DType& dtype, ScaleOptions& scales, int32_t& head_size) {
+    dtype = rng.chance(0.2) ? DType::i8 : rng.pick(packed);
+    scales = random_scales(rng, dtype);
+    scales.granularity = (1 << rng.int_between(0, 3)) * (dtype == DType::i4_halves ? 32 : 16);
+    head_size = 32 * rng.int_between(1, 8);
+  };
+  plane(o.key_dtype, o.key_scales, o.head_size);
+  plane(o.value_dtype, o.value_scales, o.v_head_size);
+  o.value_in_key = false;
+  o.int8_operands = true;
+}
+
 void draw_integers(Rng& rng, CaseOptions& o) {
   o.key_dtype = o.value_dtype = DType::i8;
   constexpr ScaleKind kinds[] = {ScaleKind::none,           ScaleKind::tensor,
                                  ScaleKind::head,           ScaleKind::page,
                                  ScaleKind::page_and_head,  ScaleKind::token_and_head,
                                  ScaleKind::token_and_head, ScaleKind::behind_row};
+  o.key_scales.zeros = o.value_scales.zeros = Zeros::none;
   o.key_scales.kind = rng.pick(kinds);
   o.value_scales.kind = rng.pick(kinds);
   o.head_size = 64 * rng.int_between(1, 4);
@@ -187,6 +227,11 @@ CaseOptions random_options(Rng& rng) {
   draw_types(rng, o);
   draw_heads(rng, o);
   if (rng.chance(0.12)) draw_integers(rng, o);
+  if (rng.chance(0.12)) draw_packed(rng, o);
+  if (rng.chance(0.4))
+    o.key_turn =
+        random_turn(rng, o.value_in_key ? std::gcd(o.head_size, o.v_head_size) : o.head_size);
+  if (rng.chance(0.4) && !o.value_in_key) o.value_turn = random_turn(rng, o.v_head_size);
   draw_cache(rng, o);
   draw_visibility(rng, o);
   draw_terms(rng, o);

@@ -87,7 +87,7 @@ Precision precision_of(const Kernel& kernel, const AttentionProblem& problem) {
     const bool is_rounded = allows_rounding(problem) && kernel.supports.rounded.has(view.dtype) &&
                             view.dtype != kernel.operands;
     const bool varies =
-        is_rounded || block_elements(view.dtype) > 1 ||
+        is_rounded || folio::detail::is_block(view.dtype) ||
         (view.scales.dtype != DType::invalid && view.scales.granularity < view.head_size);
     return varies ? kernel.operands : DType::f32;
   };
@@ -95,7 +95,8 @@ Precision precision_of(const Kernel& kernel, const AttentionProblem& problem) {
           operand(problem.value_in_key ? problem.key : problem.value),
           kernel.weights == DType::i8              ? DType::i8
           : kernel.supports.q.has(problem.q_dtype) ? DType::f32
-                                                   : kernel.operands};
+                                                   : kernel.operands,
+          problem.value.dtype == DType::i8 ? kernel.weight_steps : 255};
 }
 
 Result<PreparedCase> prepare_case(AttentionCase& c, std::string_view kernel,

@@ -14,8 +14,8 @@
 ///  3. A state is rescaled each time a running maximum changes: once per record of the logits, and
 ///     in states that start in the middle about log2(n) times. Each costs 12 u on all weights so
 ///     far.
-///  4. Errors of weights move the mean by sum_j p[j] err[j] |v[j] - o|: the reference returns this
-///     sum as `spread`.
+///  4. Errors of weights move the mean by sum_j p[j] err[j] |v[j] - o|, large ones by what
+///     reference/attention_errors.cpp states: the reference returns it as `spread`.
 ///  5. Numerator and denominator are sums of n terms. Contract 11 demands that errors do not grow
 ///     with length, so that a kernel adds at most `longest_chain` terms one after the other (spans,
 ///     then spans of spans): u * min(n, longest_chain) on sum p |v|.
@@ -34,7 +34,12 @@
 ///     Where weights are rounded to 8 bits of an i8 it is to 1/255 of the greatest p |scale| of a
 ///     tile, and q to 1/127 of the greatest of its row: 1/510 of the reference's `tiles`, and 1/254
 ///     of its magnitude of a row, weighed as in 1.
-/// 10. Units that multiply 16-bit operands take subnormals as 0, in operands and results: 2^-126
+///     Where a kernel adds in 16 bits, weights of values of i8 have 127 steps: 1/254.
+/// 10. Rows that are turned (PagedKVView::hadamard, channel_scales) are what all of this is said
+/// of;
+///     to turn q takes log2(block) + 2 roundings of sums of a block, at most sqrt(block) times the
+///     greatest of the turned row. Turning the output back adds to no magnitude.
+/// 11. Units that multiply 16-bit operands take subnormals as 0, in operands and results: 2^-126
 ///     per key, and for the sum.
 ///
 /// First order in u; the factor `slack` covers the rest. lse: |error| <= sum_j p[j] err[j] + chain
@@ -53,7 +58,7 @@
 
 namespace folio::test {
 
-inline constexpr double f32_roundoff = 0x1p-24;
+inline constexpr double f32_roundoff = reference::error_unit;
 inline constexpr double longest_chain = 4096.0;
 inline constexpr double slack = 1.01;
 inline constexpr double coarse_exp = 0x1p-13;
@@ -65,6 +70,7 @@ struct Precision {
   DType keys = DType::f32;
   DType values = DType::f32;
   DType queries = DType::f32;
+  int32_t weight_steps = 255;  ///< where weights are i8
   bool operator==(const Precision&) const = default;
 };
 
@@ -78,12 +84,15 @@ inline double coarse_roundoff(DType dtype) {
 
 /// What the reference must weigh its magnitudes with, so that `spread` is in units of u. `records`
 /// and `keys` as the result has them are added by the bounds below.
-inline reference::ErrorWeights error_weights(int64_t head_size, const Precision& precision = {}) {
+inline reference::ErrorWeights error_weights(int64_t head_size, const Precision& precision = {},
+                                             const Hadamard& of_keys = {}) {
   const double coarse =
       detail::coarse_roundoff(precision.keys) + detail::coarse_roundoff(precision.queries);
   const double row = precision.queries == DType::i8 ? 1.0 / 254.0 : 0.0;
+  const double block = std::max(of_keys.block, 1);
+  const double turn = of_keys.block == 0 ? 0.0 : (std::log2(block) + 2.0) * std::sqrt(block);
   return {static_cast<double>(head_size) + 8.0 + slack * coarse / f32_roundoff, 16.0, 16.0,
-          slack * row / f32_roundoff};
+          slack * row / f32_roundoff + turn};
 }
 
 namespace detail {
@@ -110,7 +119,8 @@ inline double out_bound(const reference::QueryResult& exact, int64_t d, DType ou
   const bool is_coarse = precision.weights != DType::f32;
   const double tiles = precision.weights == DType::i8 && exact.keys > 0 ? exact.tiles[i] : 0.0;
   const double coarse = (w + detail::coarse_roundoff(precision.values)) * exact.magnitude[i] +
-                        (is_coarse ? coarse_exp * (exact.magnitude[i] + o) : 0.0) + tiles / 510.0;
+                        (is_coarse ? coarse_exp * (exact.magnitude[i] + o) : 0.0) +
+                        tiles / (2.0 * precision.weight_steps);
   const double flushed =
       keys * exact.largest_value * 0x1p-125 + (is_coarse ? (keys + 1.0) * 0x1p-126 : 0.0);
   const double wide = slack * (f32_roundoff * (weights + sums) + coarse) + flushed;

@@ -48,6 +48,25 @@ struct AppendArgs {
 /// amax. Stored = from_float(x / (scale * tensor_scale)). Tokens of unassigned pages and negative
 /// slots write nothing.
 ///
+/// Planes of packed formats (core/dtype.h) always have scales, by the same words but for what
+/// follows, hi and lo being the largest and the smallest finite input of the granule:
+///
+///     format             scale * tensor_scale              pattern
+///     i4, i4_halves      -hi / 8 where hi > -lo,           x / scale, -8 to 7
+///                        -lo / 8 elsewhere
+///       .. f8_e8m0       amax / 7                          x / scale, -8 to 7
+///     u4, u4_halves      amax / 7                          x / scale + 8, 0 to 15
+///       .. patterns,     (max(hi, 0) - min(lo, 0)) / 15    x / scale + z, 0 to 15;
+///          in_scale                                        z = -min(lo, 0) / scale
+///       .. minimum       (hi - m) / 15                     (x - m) / scale, 0 to 15; m = lo
+///     f4_e2m1            amax / 6                          x / scale, -6 to 6
+///
+/// So a computed scale of i4 makes -8 of the input of the largest magnitude, of a negative one
+/// where both signs have it (-7 where f8_e4m3 is that coarse); f8_e8m0 has no sign. x / scale, z
+/// and m are rounded to the nearest, ties to even, patterns then limited as said; a NaN is stored
+/// as 0 is, as m under a minimum. Scales are rounded away from 0, those of in_scale to a number of
+/// 28 high bits, as for an amax of 0 where a range is 0.
+///
 /// Planes of a block format (core/dtype.h) are quantised in blocks of 32 elements by the rules of
 /// ggml's reference quantisers, each operation one of float32. amax is the largest magnitude,
 /// extreme the element that has it, with its sign, the first of several; d and m are rounded to f16

@@ -86,14 +86,17 @@ struct AttentionProblem {
   /// 2^-8 * sum_j p |v|, both beside what exps and weights may move (above). Without effect under
   /// per_query, whose results are those of the types as given, and for types that need it not
   bool bf16_operands = false;
-  /// where K and V are i8 with one scale per token and head at the most, q and the softmax weights
-  /// may be rounded to 8 bits, where that is faster: an element of q moves by 1/254 of the greatest
-  /// of its row (head and token) at the most, a logit by |scale| * max_d |q| / 254 * sum_d |k|; a
-  /// weight times its key's scale of V by 1/510 of the greatest such product among the 64 keys of
-  /// its tile (what is below 2^-120 counts as 0), an output by the sum of that times the stored
-  /// |v|, over the sum of all weights; exps are those of above. Without effect under per_query,
-  /// whose results are those of the types as given
+  /// where K and V are i8 or of four bits, q and the softmax weights may be rounded to 8 bits,
+  /// where that is faster: an element of q, turned as K is, moves by 1/254 of the greatest of its
+  /// row at most, a logit by |scale| * max_d |q| / 254 * sum_d |k|; a weight times its key's scale
+  /// of V by 1/510 (over i8 1/254) of the greatest such product of the granule among the 64 keys of
+  /// its tile (below 2^-120 it counts as 0), an output by the sum of that times the stored |v|,
+  /// over the sum of all weights; exps are those of above. Without effect under per_query, whose
+  /// results are those of the types as given
   bool int8_operands = false;
+  /// q comes turned as K is (RotateArgs::key): attend leaves it as it is. Without effect where K is
+  /// neither rotated nor scaled by channels
+  bool q_is_turned = false;
   bool operator==(const AttentionProblem&) const = default;
 };
 

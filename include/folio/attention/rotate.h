@@ -8,6 +8,8 @@
 ///     rotated      a' = a * cos - b * sin,  b' = b * cos + a * sin where a table is given;
 ///                                                                  (a, b) is a pair of y
 ///
+///     turned       z = H (y * channel_scales)                      where a plane of keys is given
+///
 /// Every product, sum, quotient and root is one IEEE operation, none is fused, and the squares are
 /// summed in 16 interleaved chains that are folded by halves: the bits are the same on every
 /// machine and whichever thread does the work. (Of a NaN, only that it is one.) YaRN, Llama-3
@@ -18,6 +20,7 @@
 #include <cstdint>
 
 #include "folio/cache/batch.h"
+#include "folio/cache/paged_kv_view.h"
 #include "folio/core/any_tensor.h"
 #include "folio/core/execution.h"
 #include "folio/core/export.h"
@@ -50,17 +53,24 @@ struct RotateArgs {
   const Rope* rope = nullptr;     ///< null: normalised only
   const float* q_norm = nullptr;  ///< [head_size] weights; null: rotated only
   float norm_eps = 1e-6f;
+  /// Keys that q is for: q is turned, last of all, as `attend` would turn it for them, which is
+  /// told so (AttentionProblem::q_is_turned). Of this view count head_size, num_heads (of which
+  /// that of q is a multiple), hadamard and channel_scales. Null: q is not turned
+  const PagedKVView* key = nullptr;
 };
 
-/// Normalises and rotates each head of each token of q into `out`, rounding to nearest even;
-/// without both it converts. A query and a key with the same bits at the same position get the same
-/// bits, where `out` and the cache have the same dtype.
+/// Normalises, rotates and turns each head of each token of q into `out`, rounding to nearest even;
+/// without any of it it converts. A query and a key with the same bits at the same position get the
+/// same bits, where `out` and the cache have the same dtype, and K is not turned. Of q that is only
+/// turned the numbers are those that `attend` would have made of it, which it keeps in float32,
+/// and which are rounded to the dtype of `out` here.
 ///
 /// `batch` gives the positions where rope has none (query_offsets, context_lengths and, if present,
 /// query_positions and key_positions; the table is not read); otherwise it is not looked at.
 ///
 /// Errors:  invalid_argument for shapes, dtypes, strides, alignment, null pointers, a table that
-///          does not fit the head (dims odd, or first_dim + dims > head_size), an eps that is
+///          does not fit the head (dims odd, or first_dim + dims > head_size), a key that does not
+///          fit q, or whose rotation or channel scales there cannot be, an eps that is
 ///          negative or not finite, missing or contradictory arrays of the batch, a position
 ///          outside [0, rows), `out` in memory of q with another place, dtype or strides;
 ///          unsupported for a head_size above 4096. Nothing is written then; internal if the
@@ -74,9 +84,10 @@ FOLIO_EXPORT Status rotate(const Batch& batch, const RotateArgs& args,
 /// for it. The bits are those of `rotate`. A token whose position is outside [0, rope.rows), or
 /// that no sequence of the batch holds, is skipped there: its rows of `out` stay as they are.
 ///
-/// Errors: as rotate, of what the host knows; invalid_argument for arrays that are not memory of
-///         `device`; unsupported on the CPU, which has no streams, and where folio is built without
-///         that device; device: the driver's own. Nothing is written then
+/// Errors: as rotate, of what the host knows; invalid_argument for a key that is turned, and for
+///         arrays that are not memory of `device`; unsupported on the CPU, which has no streams,
+///         and where folio is built without that device; device: the driver's own. Nothing is
+///         written then
 /// Effects: allocates nothing (once kernels are loaded), waits for nothing, can be captured in a
 ///          graph
 FOLIO_EXPORT Status rotate_async(const Batch& batch, const RotateArgs& args, Device device,

@@ -47,12 +47,24 @@ enum {  // dtype
   FOLIO_F8_E5M2 = 5,
   FOLIO_F8_E8M0 = 6,
   FOLIO_I8 = 7,
+  FOLIO_F4_E2M1 = 8,  // packed formats, of K and V, with scales beside them
+  FOLIO_I4 = 9,
   FOLIO_Q8_0 = 10,  // from here block formats, of K and V
   FOLIO_Q4_0 = 11,
   FOLIO_Q4_1 = 12,
   FOLIO_Q5_0 = 13,
   FOLIO_Q5_1 = 14,
-  FOLIO_IQ4_NL = 15
+  FOLIO_IQ4_NL = 15,
+  FOLIO_U4 = 16,  // from here packed formats again
+  FOLIO_I4_HALVES = 17,
+  FOLIO_U4_HALVES = 18
+};
+
+enum {  // zeros, of the scales of FOLIO_U4 and FOLIO_U4_HALVES
+  FOLIO_ZEROS_NONE = 0,
+  FOLIO_ZEROS_PATTERNS = 1,
+  FOLIO_ZEROS_MINIMUM = 2,
+  FOLIO_ZEROS_IN_SCALE = 3
 };
 
 enum { FOLIO_CPU = 0, FOLIO_CUDA = 1 };                                    // device
@@ -70,7 +82,8 @@ enum {  // options of a problem, joined by |
   FOLIO_BIAS_PER_SEQUENCE = 256,
   FOLIO_ALIBI_POSITIONS = 512,
   FOLIO_BF16_OPERANDS = 1024,
-  FOLIO_INT8_OPERANDS = 2048
+  FOLIO_INT8_OPERANDS = 2048,
+  FOLIO_Q_IS_TURNED = 4096
 };
 
 /// The page size of planes without pages: one run of slots per sequence.
@@ -121,20 +134,25 @@ typedef struct folio_scale_view {
   int32_t dtype;
   void* data;
   int32_t granularity;
-  int32_t reserved;
+  int32_t zeros;
   int64_t page_stride_bytes, slot_stride_bytes, head_stride_bytes, granule_stride_bytes;
   const float* tensor_scale;
+  int64_t zero_offset_bytes;  ///< with FOLIO_ZEROS_PATTERNS or FOLIO_ZEROS_MINIMUM
 } folio_scale_view;
 
-/// PagedKVView: where the bytes of one plane are. `scales` null: none.
+/// PagedKVView: where the bytes of one plane are. `scales` null: none. hadamard_block 0: no
+/// rotation. A problem says has_channel_scales, and has no channel_scales.
 typedef struct folio_kv_view {
   uint32_t struct_size;
   int32_t dtype;
   void* data;
-  int32_t num_heads, head_size, page_size, reserved;
+  int32_t num_heads, head_size, page_size, hadamard_block;
   int64_t num_pages;
   int64_t page_stride_bytes, slot_stride_bytes, head_stride_bytes;
   const folio_scale_view* scales;
+  uint32_t hadamard_sign_seed;
+  int32_t has_channel_scales;
+  const float* channel_scales;
 } folio_kv_view;
 
 /// K and V of one layer; `value` null for latent caches. A pair of pointers for ever: arrays of it

@@ -38,7 +38,8 @@ typedef struct folio_append_args {
 FOLIO_C_EXPORT folio_code folio_append(const folio_batch* batch, const folio_append_args* args,
                                        const folio_executor* executor, folio_message* message);
 
-/// RotateArgs: norm, then rotation of q, as append does them to k. norm_eps 0: 1e-6.
+/// RotateArgs: norm, then rotation of q, as append does them to k; for `key`, if not null, q is
+/// then turned. norm_eps 0: 1e-6.
 typedef struct folio_rotate_args {
   uint32_t struct_size;
   float norm_eps;
@@ -46,6 +47,7 @@ typedef struct folio_rotate_args {
   const folio_tensor* out;
   const folio_rope* rope;
   const float* q_norm;
+  const folio_kv_view* key;
 } folio_rotate_args;
 
 FOLIO_C_EXPORT folio_code folio_rotate(const folio_batch* batch, const folio_rotate_args* args,

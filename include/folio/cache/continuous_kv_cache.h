@@ -35,7 +35,10 @@ struct ContinuousKVCache
       detail::CacheTmaTiles<ContinuousKVCache<D, Params>,
                             detail::TmaSizes{D, Params.num_heads, Params.head_size, 0,
                                              Params.is_mla}> {
-  static_assert(detail::is_supported(D), "ContinuousKVCache: dtype has no element type");
+  static_assert(
+      detail::is_supported(D),
+      "ContinuousKVCache: dtype has no element type, as packed and block formats: these are planes "
+      "of PagedKVView alone");
   static_assert(Params.num_heads >= 1 && Params.head_size >= 1,
                 "ContinuousKVCache: num_heads and head_size are at least 1");
   static_assert(int64_t{Params.num_heads} * Params.head_size <= INT32_MAX,

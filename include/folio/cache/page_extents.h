@@ -20,10 +20,12 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-/// The byte runs of `page` over all planes, values and per-page scales, ascending by address,
-/// adjacent runs merged: what copies, tiers and transports move. Scales shared by several pages
-/// (page stride 0) are not part of a page. Errors: invalid_argument if `page` >= num_pages of a
-/// plane; out_of_memory.
+/// The byte runs of `page` over all planes, values, per-page scales and their zero points,
+/// ascending by address, adjacent runs merged: what copies, tiers and transports move. Where
+/// granules are pairs of elements of the scales' type (KVShape::zeros) all their bytes are the
+/// page's, the unused one behind a pattern, too. Scales shared by several pages (page stride 0), a
+/// tensor_scale and channel_scales are not part of a page. Errors: invalid_argument if `page` >=
+/// num_pages of a plane; out_of_memory.
 FOLIO_EXPORT Result<std::vector<Extent>> page_extents(std::span<const KVPlanes> planes,
                                                       uint32_t page) noexcept;
 

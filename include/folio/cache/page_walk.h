@@ -126,4 +126,35 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE float scale_at(const ScaleView& scales, in
   return scales.tensor_scale != nullptr ? scale * *scales.tensor_scale : scale;
 }
 
+/// How the elements of a granule are read, in float32: (stored - zero) * scale + minimum.
+struct GranuleReading {
+  float scale = 1.0f;  ///< times the tensor's
+  float zero = 0.0f;
+  float minimum = 0.0f;
+};
+
+/// Of elements of `dtype` whose scale lies at `at`. u4 without zero points is less 8.
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE GranuleReading reading_at(DType dtype,
+                                                                const ScaleView& scales,
+                                                                const std::byte* at) {
+  const float tensor = scales.tensor_scale != nullptr ? *scales.tensor_scale : 1.0f;
+  GranuleReading reading;
+  if (scales.zeros == Zeros::in_scale) {
+    uint32_t word = 0;
+    __builtin_memcpy(&word, at, sizeof word);
+    reading.zero = static_cast<float>(word & 15u);
+    reading.scale = __builtin_bit_cast(float, word & ~15u) * tensor;
+    return reading;
+  }
+  reading.scale = load_scale(at, scales.dtype) * tensor;
+  if (scales.zeros == Zeros::patterns) {
+    reading.zero = static_cast<float>(static_cast<uint8_t>(at[scales.zero_offset_bytes]) & 15u);
+  } else if (scales.zeros == Zeros::minimum) {
+    reading.minimum = load_scale(at + scales.zero_offset_bytes, scales.dtype) * tensor;
+  } else if (dtype == DType::u4 || dtype == DType::u4_halves) {
+    reading.zero = 8.0f;
+  }
+  return reading;
+}
+
 }  // namespace folio::inline v1::detail

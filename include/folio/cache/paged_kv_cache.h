@@ -40,7 +40,10 @@ struct PagedKVCache
       detail::CacheTmaTiles<PagedKVCache<D, Params, PageSize, ScaleDType, QuantizationGranularity>,
                             detail::TmaSizes{D, Params.num_heads, Params.head_size, PageSize,
                                              Params.is_mla}> {
-  static_assert(detail::is_supported(D), "PagedKVCache: dtype has no element type");
+  static_assert(
+      detail::is_supported(D),
+      "PagedKVCache: dtype has no element type, as packed and block formats: these are planes "
+      "of PagedKVView alone");
   static_assert(Params.num_heads >= 1 && Params.head_size >= 1,
                 "PagedKVCache: num_heads and head_size are at least 1");
   static_assert(int64_t{Params.num_heads} * Params.head_size <= INT32_MAX,

@@ -3,7 +3,9 @@
 ///
 /// blocks [num_pages, kv, num_layers, page_size, num_heads, head_size], kv = 2 (K, V) or 1 (MLA);
 /// scales the same with ceil(head_size / granularity) as the last extent. head_major swaps
-/// page_size and num_heads. All size arithmetic is in bits.
+/// page_size and num_heads. All size arithmetic is in bits. Zero points beside scales (patterns,
+/// minimum) make each a pair of elements, the second of which holds the zero point: a byte, or the
+/// minimum. K and V of unlike types are two shapes with is_mla, each the planes of one.
 ///
 /// Pages may lie further apart than they are long: a pool of several groups pads them, and scales
 /// may stand behind each page's elements.
@@ -37,8 +39,10 @@ struct KVShape {
   int32_t page_size = 16;
   DType dtype = DType::bf16;
   bool is_mla = false;
-  DType scale_dtype = DType::invalid;    ///< invalid: no scales
+  DType scale_dtype = DType::invalid;    ///< invalid: no scales; packed types have some
   int32_t quantization_granularity = 0;  ///< elements per scale; 0 with scales: head_size
+  Zeros zeros = Zeros::none;             ///< of u4: a scale is followed by its zero point
+  Hadamard hadamard = {};
   StorageOrder order = StorageOrder::token_major;
   /// Bytes from page to page of blocks: at least page_bytes, a multiple of the element; 0:
   /// page_bytes. What lies between is not touched. 0 with unbounded pages.

@@ -130,11 +130,11 @@ namespace folio::inline v1::static_cache {
 /// `view` and `tables` as a PagedKVCache or a ContinuousKVCache.
 ///
 /// Errors: invalid_argument, naming what differs, if dtype, heads, head_size, page_size, scale
-/// dtype or granularity are not the type's
-///         constants; if rows are not packed and token-major; if pages are not a whole number of
-///         rows apart, or overlap; if scales are missing, superfluous, not packed likewise, or have
-///         a tensor_scale; if num_pages times the row stride exceeds 2^31 - 1; null or misaligned
-///         pointers; tables that break what CacheTables states. Arrays are not read.
+///         dtype or granularity are not the type's constants; if rows are not packed and
+///         token-major; if pages are not a whole number of rows apart, or overlap; if scales are
+///         missing, superfluous, not packed likewise, or have a tensor_scale; if rows are rotated
+///         or scaled by channels; if num_pages times the row stride exceeds 2^31 - 1; null or
+///         misaligned pointers; tables that break what CacheTables states. Arrays are not read.
 template <KVCacheT Cache>
   requires detail::cache_is_a_paged_or_continuous_kv_cache<Cache>
 [[nodiscard]] Result<Cache> cache_of(const PagedKVView& view, const CacheTables& tables) noexcept {

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// folio/core/dtype.h: the names of element types, and their widths.
 ///
-/// The types themselves and their conversions: folio/core/element.h. `f4_e2m1` and `i4` have a name
-/// and a width so that sizes can be computed; no element type exists for them yet and every checked
-/// function refuses them.
+/// The types themselves and their conversions: folio/core/element.h.
+///
+/// Packed formats have two elements in a byte and their scales beside them, in planes of their own
+/// (ScaleView), and no C++ type. q is the pattern of four bits, z a zero point:
+///
+///     i4       q as two's complement, -8 to 7           the even element in the low half
+///     u4       q - z, q of 0 to 15; 8 without zero points
+///     f4_e2m1  a sign, two bits of exponent, one of mantissa: 0, 0.5, 1, 1.5, 2, 3, 4, 6
+///     i4_halves, u4_halves  the same; byte i of 16 has elements i (low half) and i + 16 of 32
 ///
 /// Block formats are those of llama.cpp's caches: rows are blocks of 32 elements and the scale that
 /// they share, no element has an address of its own. d, and m, are f16; q is the element's pattern;
@@ -16,9 +22,10 @@
 ///     q5_1    24 bytes: d, m, 4 bytes, 16 bytes  q * d + m       bit i of the 4 bytes
 ///     iq4_nl  18 bytes: d, 16 bytes              values[q] * d, a table of 16
 ///
-/// A plane of a cache may have one, its rows being head_size / 32 blocks: CPU attention reads them
-/// in place, `append` writes them (attention/append.h states how), copies move and convert them.
-/// Whatever else takes a dtype refuses them by name, on other devices all.
+/// A plane of a cache may have either: CPU attention reads them in place, `append` writes them
+/// (attention/append.h states how), copies move and convert them. Rows are whole blocks of 32
+/// elements, or whole bytes. Whatever else takes a dtype refuses them by name, on other devices
+/// all.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +52,9 @@ enum class DType : uint8_t {
   q5_0 = 13,
   q5_1 = 14,
   iq4_nl = 15,
+  u4 = 16,
+  i4_halves = 17,
+  u4_halves = 18,
 };
 
 namespace detail {
@@ -55,7 +65,7 @@ enum class DTypeFamily : uint8_t {
   activation,  ///< queries, outputs, terms of logits, planes, scales
   byte,        ///< planes
   scale,       ///< scales alone
-  packed,      ///< nothing yet: a name and a width
+  packed,      ///< planes; block_elements of them share bytes
   block,       ///< planes; block_elements of them share what stands beside them
 };
 
@@ -65,7 +75,7 @@ struct DTypeRow {
   DTypeFamily family = DTypeFamily::none;
   int bits = 0;            ///< of an element that has an address
   int block_elements = 1;  ///< that are stored together
-  int block_bytes = 0;     ///< of those of a block format
+  int block_bytes = 0;     ///< of those of a packed or a block format
   int ggml = -1;           ///< its number in ggml's enum ggml_type; -1: it has none
 };
 
@@ -82,14 +92,17 @@ FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr DTypeRow row_of(DType dtype) {
     case DType::f8_e5m2: return {"f8_e5m2", byte, 8};
     case DType::f8_e8m0: return {"f8_e8m0", scale, 8};
     case DType::i8: return {"i8", byte, 8};
-    case DType::f4_e2m1: return {"f4_e2m1", packed, 4};
-    case DType::i4: return {"i4", packed, 4};
+    case DType::f4_e2m1: return {"f4_e2m1", packed, 4, 2, 1};
+    case DType::i4: return {"i4", packed, 4, 2, 1};
     case DType::q8_0: return {"q8_0", block, 0, 32, 34, 8};
     case DType::q4_0: return {"q4_0", block, 0, 32, 18, 2};
     case DType::q4_1: return {"q4_1", block, 0, 32, 20, 3};
     case DType::q5_0: return {"q5_0", block, 0, 32, 22, 6};
     case DType::q5_1: return {"q5_1", block, 0, 32, 24, 7};
     case DType::iq4_nl: return {"iq4_nl", block, 0, 32, 18, 20};
+    case DType::u4: return {"u4", packed, 4, 2, 1};
+    case DType::i4_halves: return {"i4_halves", packed, 4, 32, 16};
+    case DType::u4_halves: return {"u4_halves", packed, 4, 32, 16};
   }
   return {};
 }
@@ -147,26 +160,43 @@ FOLIO_HOST_DEVICE constexpr int bit_width(DType dtype) {
     case DType::f8_e8m0:
     case DType::i8: return 8;
     case DType::f4_e2m1:
-    case DType::i4: return 4;
+    case DType::i4:
+    case DType::u4:
+    case DType::i4_halves:
+    case DType::u4_halves: return 4;
     default: return 0;
   }
 }
 
-/// Elements that are stored together: 32 in a block format, 1 in all others.
+/// Elements that are stored together: 32 in a block format, 2 or 32 in a packed one, 1 in all
+/// others.
 FOLIO_HOST_DEVICE constexpr int block_elements(DType dtype) {
-  return dtype >= detail::first_block && dtype <= detail::last_block ? 32 : 1;
+  switch (dtype) {
+    case DType::f4_e2m1:
+    case DType::i4:
+    case DType::u4: return 2;
+    case DType::i4_halves:
+    case DType::u4_halves: return 32;
+    default: return dtype >= detail::first_block && dtype <= detail::last_block ? 32 : 1;
+  }
 }
 
 /// Bytes of a row of `elements`, a multiple of block_elements.
 FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr int64_t row_bytes(DType dtype, int64_t elements) {
-  return block_elements(dtype) > 1 ? elements / 32 * detail::row_of(dtype).block_bytes
-                                   : elements * bit_width(dtype) / 8;
+  return bit_width(dtype) == 0 ? elements / 32 * detail::row_of(dtype).block_bytes
+                               : elements * bit_width(dtype) / 8;
 }
 
 /// "bf16", "f8_e4m3", ...; "invalid" also for values outside the enumeration.
 FOLIO_HOST_DEVICE constexpr const char* name(DType dtype) { return detail::row_of(dtype).name; }
 
 namespace detail {
+
+/// What the patterns of f4_e2m1 without their sign stand for.
+FOLIO_HOST_DEVICE FOLIO_ALWAYS_INLINE constexpr float f4_e2m1_value(int pattern) {
+  if (pattern < 2) return 0.5f * static_cast<float>(pattern);
+  return static_cast<float>((2 + pattern % 2) << pattern / 2) / 4.0f;
+}
 
 /// What the patterns of iq4_nl are multiples of d by.
 inline constexpr int8_t iq4_nl_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -176,14 +206,22 @@ inline constexpr int8_t iq4_nl_values[16] = {-127, -104, -83, -65, -49, -35, -22
 FOLIO_HOST_DEVICE constexpr bool is_dtype(DType dtype) {
   return dtype != DType::invalid && static_cast<int>(dtype) < num_dtypes;
 }
-FOLIO_HOST_DEVICE constexpr bool is_block(DType dtype) { return block_elements(dtype) > 1; }
+FOLIO_HOST_DEVICE constexpr bool is_block(DType dtype) {
+  return dtype >= first_block && dtype <= last_block;
+}
+/// Whether elements share bytes, and have their scales beside them.
+FOLIO_HOST_DEVICE constexpr bool is_packed(DType dtype) { return bit_width(dtype) == 4; }
 /// Whether `dtype` has an element type, i.e. can be loaded and stored today.
 FOLIO_HOST_DEVICE constexpr bool is_supported(DType dtype) {
   return dtype >= first_element && dtype <= last_element;
 }
-/// Whether it has one that planes may have; they may have block formats, too.
+/// Whether it has one that planes may have; they may have packed and block formats, too.
 FOLIO_HOST_DEVICE constexpr bool is_plane_dtype(DType dtype) {
   return is_supported(dtype) && dtype != DType::f8_e8m0;
+}
+/// Whether rows of a plane may have it.
+FOLIO_HOST_DEVICE constexpr bool is_row_dtype(DType dtype) {
+  return is_plane_dtype(dtype) || is_packed(dtype) || is_block(dtype);
 }
 /// Whether scales may have it.
 FOLIO_HOST_DEVICE constexpr bool is_scale_dtype(DType dtype) {
@@ -200,6 +238,7 @@ constexpr int count_where(Is is) {
 // more does not compile until it has its case.
 inline constexpr int num_plane_dtypes = count_where(is_plane_dtype);
 inline constexpr int num_scale_dtypes = count_where(is_scale_dtype);
+inline constexpr int num_packed_dtypes = count_where(is_packed);
 inline constexpr int num_block_dtypes = count_where(is_block);
 inline constexpr int num_activation_dtypes =
     count_where([](DType d) { return row_of(d).family == DTypeFamily::activation; });
@@ -210,8 +249,8 @@ struct DTypeConstant {
   static constexpr DType value = D;
 };
 
-/// f(DTypeConstant<D>{}) for the type of a plane `dtype`, D: an element's, or a block format.
-/// Requires is_plane_dtype(dtype) or is_block(dtype).
+/// f(DTypeConstant<D>{}) for the type of a plane's rows `dtype`, D: an element's, a packed or a
+/// block format. Requires is_row_dtype(dtype).
 template <class F>
 FOLIO_ALWAYS_INLINE constexpr decltype(auto) visit_plane(DType dtype, F&& f) {
   switch (dtype) {
@@ -227,18 +266,27 @@ FOLIO_ALWAYS_INLINE constexpr decltype(auto) visit_plane(DType dtype, F&& f) {
     case DType::q5_0: return f(DTypeConstant<DType::q5_0>{});
     case DType::q5_1: return f(DTypeConstant<DType::q5_1>{});
     case DType::iq4_nl: return f(DTypeConstant<DType::iq4_nl>{});
+    case DType::f4_e2m1: return f(DTypeConstant<DType::f4_e2m1>{});
+    case DType::i4: return f(DTypeConstant<DType::i4>{});
+    case DType::u4: return f(DTypeConstant<DType::u4>{});
+    case DType::i4_halves: return f(DTypeConstant<DType::i4_halves>{});
+    case DType::u4_halves: return f(DTypeConstant<DType::u4_halves>{});
     case DType::invalid:
-    case DType::f8_e8m0:
-    case DType::f4_e2m1:
-    case DType::i4: break;
+    case DType::f8_e8m0: break;
   }
   __builtin_unreachable();
 }
 
 static_assert(count_where([](DType d) { return bit_width(d) != row_of(d).bits; }) == 0);
 static_assert(count_where([](DType d) { return block_elements(d) != row_of(d).block_elements; }) ==
-                  0,
+              0);
+static_assert(count_where([](DType d) { return is_block(d) && block_elements(d) != 32; }) == 0,
               "row_bytes, and whoever reads or writes blocks, take 32 elements");
+static_assert(count_where([](DType d) {
+                return is_packed(d) != (row_of(d).family == DTypeFamily::packed) ||
+                       (is_packed(d) && row_of(d).block_bytes * 2 != row_of(d).block_elements);
+              }) == 0,
+              "packed formats are those of 4 bits");
 static_assert(count_where([](DType d) {
                 return is_supported(d) &&
                        (row_of(d).family == DTypeFamily::scale) == is_plane_dtype(d);

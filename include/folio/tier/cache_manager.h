@@ -30,8 +30,10 @@
 /// each. Where the pool could give fewer pages than wait for that alone, they wait no longer.
 ///
 /// The bytes of a page are those of layer 0, then of layer 1, and so on; of a layer K, V, the
-/// scales of K and of V. Of these, what lies among one another within a page is one, in the order
-/// of addresses. Who else gives or takes pages of these names has to do the same.
+/// scales of K and of V, then zero points that lie apart from their scales, of K and of V. Of
+/// these, what lies among one another within a page is one, in the order of addresses. Who else
+/// gives or takes pages of these names has to do the same, and read rows in the same way
+/// (TierOptions::fingerprint).
 ///
 /// Groups. In a pool of several groups a hit needs a page of each: `admit` finds the longest length
 /// that all groups can serve from memory and tiers together, and a load is whole: `poll` commits it

@@ -94,7 +94,10 @@ struct TierOptions {
   uint32_t threads = 2;  ///< that do the work, >= 1
   /// Of what lies in the tier, headers included; the pages used longest ago go
   int64_t max_bytes = 0;
-  /// stands for model and geometry: pages that were stored with another one are corrupt
+  /// stands for model and geometry, and for how bytes of rows are read: element types, scales and
+  /// their zero points, rotation (block and signs), and the values of what lies in no page: tensor
+  /// scales, channel scales, scales that pages share. A tier sees bytes alone: pages that were
+  /// stored with another one are corrupt
   Digest256 fingerprint = {};
   /// Is called when completions wait, by a thread of the tier: it may note that, and no more.
   void (*on_completion)(void* context) noexcept = nullptr;

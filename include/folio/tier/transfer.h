@@ -9,11 +9,15 @@
 ///   sender:    begin -> push (each layer of each chunk) -> finish, poll -> take_ends
 ///   receiver:  poll -> take; arriving, to begin with the first layers while others come
 ///
-/// The two ends may differ in page size, element type and scales, and each may have a part of the
-/// heads: what differs lands in *staging slots* of the receiver and is copied from there
-/// (folio/cache/copy.h). Several senders that have a part of the heads each, and name the same
-/// request, fill one sequence. What cannot be converted is refused, before anything is sent, with
-/// the reason.
+/// The two ends may differ in page size, element type, scales, zero points and rotation, of K and
+/// of V, and each may have a part of the heads: what differs lands in *staging slots* of the
+/// receiver and is copied from there (folio/cache/copy.h). Several senders that have a part of the
+/// heads each, and name the same request, fill one sequence. What cannot be converted is refused,
+/// before anything is sent, with the reason.
+///
+/// What all pages share does not go with them: tensor scales, channel scales, scales without a slot
+/// stride. A sender's are to be the receiver's, of the same heads and beside rows of the same form:
+/// the ends compare a CRC32C of the values, layer by layer. A receiver may have some of its own.
 ///
 /// Of a hybrid model (folio/pool/groups.h) both ends give their groups. Full layers send all
 /// tokens, windows and chunks what the token behind the prompt needs, in whole pages of the
@@ -69,7 +73,8 @@ struct GroupOfTransfer {
 struct TransferEnd {
   Transport* transport = nullptr;
   PagePool* pool = nullptr;  ///< with max_io_pins; of one group, unless `groups` are given
-  /// of all layers, which are equal but for their places; each page in bytes of its own
+  /// of all layers, which are equal but for their places; each page in bytes of its own. K's rows
+  /// may be others than V's
   std::span<const KVPlanes> planes = {};
   /// in which the planes, scales and states lie; a receiver that is `Landing::staged` needs none
   std::span<const TransferRegion> regions = {};
@@ -134,8 +139,9 @@ struct HandoverSenderFigures {
 
 class FOLIO_EXPORT HandoverSender {
  public:
-  /// Errors: invalid_argument, naming the option; unsupported for planes whose layers differ, or
-  /// whose scales are of pages, and for pages in a device's memory; out_of_memory
+  /// Errors: invalid_argument, naming the option; unsupported for planes whose layers differ, whose
+  /// scales are of pages, or whose zero points stand elsewhere than `make_planes` has them, for K
+  /// and V of unlike heads, and for pages in a device's memory; out_of_memory
   [[nodiscard]] static Result<HandoverSender> create(const HandoverSenderOptions& options) noexcept;
   HandoverSender(HandoverSender&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
   HandoverSender& operator=(HandoverSender&& other) noexcept {

@@ -45,6 +45,14 @@ struct Granules {
   Side<const std::byte> ahead;
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t count() const { return heads * per_head; }
+  /// How far those of a side are apart, whatever their heads; 0: not all as far.
+  template <class Byte>
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t apart(const Side<Byte>& side) const {
+    if (per_head == 1) return side.head_stride_bytes;
+    const bool is_even =
+        heads == 1 || side.head_stride_bytes == per_head * side.granule_stride_bytes;
+    return is_even ? side.granule_stride_bytes : 0;
+  }
   [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t length_of(int64_t granule) const {
     return granule + 1 == per_head ? last_length : length;
   }

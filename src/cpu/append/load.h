@@ -8,6 +8,8 @@
 #include "cpu/append/rows.h"
 #include "cpu/convert/blocks.h"
 #include "cpu/convert/elements.h"
+#include "cpu/convert/hadamard.h"
+#include "cpu/convert/packed.h"
 #include "folio/cache/page_walk.h"
 
 namespace folio::inline v1::rows {
@@ -19,7 +21,8 @@ struct Load {
   static constexpr int W = V::W;
   static constexpr int chains = 16;  // of the sum of squares, on every machine
 
-  /// `rows` rows of `n` elements of `dtype`, of blocks whole ones, `stride_bytes` apart, to rows of
+  /// `rows` rows of `n` elements of `dtype`, of blocks whole ones, of packed types as patterns are
+  /// read without zero points, `stride_bytes` apart, to rows of
   /// floats, `pitch` apart. Natural alignment is not required, nothing behind a row is read; `to`
   /// has room for a register more.
   static void widen(DType dtype, const std::byte* from, int64_t stride_bytes, int64_t rows,
@@ -31,7 +34,9 @@ struct Load {
     const Rows all{from, stride_bytes, rows, n, to, pitch};
     detail::visit_plane(dtype, [&all](auto type) {
       constexpr DType D = decltype(type)::value;
-      if constexpr (detail::is_block(D)) {
+      if constexpr (detail::is_packed(D)) {
+        widen_packed<D>(all);
+      } else if constexpr (detail::is_block(D)) {
         widen_blocks<D>(all);
       } else {
         widen_as<D>(all);
@@ -47,37 +52,57 @@ struct Load {
           conversion.source.head_stride_bytes, heads, conversion.head_size, to, pitch);
     float* end = to + heads * pitch;
     if (conversion.source.scale_dtype != DType::invalid) {
-      for (float* row = to; row != end; row += pitch)
-        multiply_scales(conversion, token_row, head++, row);
+      for (int64_t h = 0; h < heads; ++h)
+        multiply_scales(conversion, token_row, head + h, to + h * pitch);
+    }
+    if (conversion.source.is_turned()) {
+      for (int64_t h = 0; h < heads; ++h) turn_back(conversion, head + h, to + h * pitch);
     }
     if (conversion.norm != nullptr) {
       for (float* row = to; row != end; row += pitch) normalise(conversion, row);
     }
-    if (conversion.rope_dims == 0) return;
     const int64_t pairs = conversion.rope_dims / 2;
-    if (conversion.interleaved) {
+    if (pairs > 0 && conversion.interleaved) {
       for (float* row = to; row != end; row += pitch)
         rotate_neighbours(row + conversion.first_dim, token_row.cos_sin, pairs);
-    } else {
+    } else if (pairs > 0) {
       rotate_halves(to + conversion.first_dim, heads, pitch, token_row.cos_sin, pairs);
+    }
+    if (!conversion.scales_channels()) return;
+    for (int64_t h = 0; h < heads; ++h) scale_channels(conversion, head + h, to + h * pitch);
+  }
+
+  /// Rows of floats turned where they lie.
+  static void turn(const Conversion& conversion, float* rows, int64_t heads, int64_t pitch) {
+    for (int64_t h = 0; h < heads; ++h)
+      HadamardRows<I>::turn(rows + h * pitch, conversion.head_size, conversion.target.hadamard);
+  }
+  /// Rows that `From` reads turned, to rows of floats that are split: of blocks of whole double
+  /// registers.
+  template <class From>
+  static void turn_split(const Conversion& conversion, const std::byte* from, int64_t stride_bytes,
+                         int64_t heads, float* to, int64_t pitch) {
+    for (int64_t h = 0; h < heads; ++h, from += stride_bytes, to += pitch) {
+      HadamardRows<I>::template turn_from<SplitOrder<I>>(
+          SplitReader<From>{from}, to, conversion.head_size, conversion.target.hadamard);
     }
   }
 
-  /// Rows that are rotated by halves and nothing else, in whole double registers: no second pass
-  /// over the floats.
+  /// Rows that are rotated by halves and nothing else but turned, in whole double registers: no
+  /// second pass over the floats.
   static constexpr int double_width = 2 * W;
   static bool only_rotates(const Conversion& conversion) {
     return conversion.rope_dims > 0 && !conversion.interleaved && conversion.norm == nullptr &&
-           conversion.source.scale_dtype == DType::invalid &&
-           conversion.rope_dims % (2 * double_width) == 0 &&
+           conversion.source.scale_dtype == DType::invalid && !conversion.source.is_turned() &&
+           !conversion.scales_channels() && conversion.rope_dims % (2 * double_width) == 0 &&
            conversion.first_dim % double_width == 0 && conversion.head_size % double_width == 0;
   }
   /// Whole double registers of angles, split.
   static void split_angles(const float* angles, int64_t n, float* to) {
     for (int64_t i = 0; i < n; i += double_width) {
       const F a = V::load(angles + i), b = V::load(angles + i + W);
-      V::store(to + i, Split<I>::evens(a, b));
-      V::store(to + i + W, Split<I>::odds(a, b));
+      V::store(to + i, SplitOrder<I>::evens(a, b));
+      V::store(to + i + W, SplitOrder<I>::odds(a, b));
     }
   }
   /// `heads` rows of the source, read by `From` and stored in the order of its registers, `pitch`
@@ -111,6 +136,16 @@ struct Load {
     int64_t pitch;
   };
 
+  template <class From>
+  struct SplitReader {
+    template <int R>
+    FOLIO_ALWAYS_INLINE void operator()(int64_t i, F (&x)[R]) const {
+      for (int r = 0; r < R; r += 2)
+        load_pair<I, From, SplitOrder<I>>(from + (i + r * W) * From::bytes, x[r], x[r + 1]);
+    }
+    const std::byte* from;
+  };
+
   template <DType D>
   static void widen_as(const Rows& rows) {
     using Stored = StoredLanes<I, D>;
@@ -124,6 +159,18 @@ struct Load {
       unsigned char rest[W * Stored::bytes] = {};
       __builtin_memcpy(rest, from, static_cast<size_t>(left) * Stored::bytes);
       V::store(to, Stored::load(rest));
+    }
+  }
+
+  template <DType D>
+  static void widen_packed(const Rows& rows) {
+    using Lanes = Packed<I, D>;
+    for (int64_t r = 0; r < rows.rows; ++r) {
+      const std::byte* const from = rows.from + r * rows.stride_bytes;
+      float* const to = rows.to + r * rows.pitch;
+      int64_t i = 0;
+      for (; i + W <= rows.n; i += W) V::store(to + i, Lanes::load(from, i));
+      if (i < rows.n) V::store(to + i, Lanes::load_end(from, i, rows.n - i));
     }
   }
 
@@ -181,12 +228,41 @@ struct Load {
     const std::byte* at = token_row.source_scales + head * f.scale_head_stride_bytes;
     for (int64_t first = 0; first < conversion.head_size;
          first += f.granularity, at += f.granule_stride_bytes) {
-      const F scale = V::splat(detail::load_scale(at, f.scale_dtype) * f.tensor_scale);
       const int64_t n = conversion.head_size - first < f.granularity ? conversion.head_size - first
                                                                      : f.granularity;
+      if (folio::detail::is_packed(f.dtype)) {
+        const folio::detail::GranuleReading g = reading_of(f, at);
+        for (int64_t i = 0; i < n; i += W) {
+          const F x = V::load(row + first + i);
+          store_some(row + first + i, (x - g.zero) * g.scale + g.minimum, n - i);
+        }
+        continue;
+      }
+      const F scale = V::splat(detail::load_scale(at, f.scale_dtype) * f.tensor_scale);
       for (int64_t i = 0; i < n; i += W)
         store_some(row + first + i, V::load(row + first + i) * scale, n - i);
     }
+  }
+
+  static void turn_back(const Conversion& conversion, int64_t head, float* row) {
+    const Format& f = conversion.source;
+    const int64_t n = conversion.head_size;
+    if (f.hadamard.block != 0) HadamardRows<I>::turn_back(row, n, f.hadamard);
+    if (f.channel_scales == nullptr) return;
+    multiply(row, f.channel_scales + head * n, n);
+  }
+  static void scale_channels(const Conversion& conversion, int64_t head, float* row) {
+    const int64_t n = conversion.head_size;
+    if (conversion.query_scales != nullptr)
+      multiply(row, conversion.query_scales + head / conversion.heads_per_scale * n, n);
+    if (conversion.target.channel_scales == nullptr) return;
+    const float* const scales = conversion.target.channel_scales + head * n;
+    for (int64_t i = 0; i < n; i += W)
+      store_some(row + i, V::load(row + i) / load_some(scales + i, n - i), n - i);
+  }
+  static void multiply(float* row, const float* factors, int64_t n) {
+    for (int64_t i = 0; i < n; i += W)
+      store_some(row + i, V::load(row + i) * load_some(factors + i, n - i), n - i);
   }
 
   static void normalise(const Conversion& conversion, float* row) {
@@ -237,10 +313,10 @@ struct Load {
               sine = load_some(cos_sin + pairs + i, pairs - i);
       float* at = row + 2 * i;
       const F first = V::load(at), second = V::load(at + W);
-      const F a = Split<I>::evens(first, second), b = Split<I>::odds(first, second);
+      const F a = SplitOrder<I>::evens(first, second), b = SplitOrder<I>::odds(first, second);
       const F x = a * cosine - b * sine, y = b * cosine + a * sine;
-      store_some(at, Split<I>::first(x, y), 2 * (pairs - i));
-      if (2 * (pairs - i) > W) store_some(at + W, Split<I>::second(x, y), 2 * (pairs - i) - W);
+      store_some(at, SplitOrder<I>::first(x, y), 2 * (pairs - i));
+      if (2 * (pairs - i) > W) store_some(at + W, SplitOrder<I>::second(x, y), 2 * (pairs - i) - W);
     }
   }
 };

@@ -12,6 +12,8 @@
 #include <span>
 #include <string_view>
 
+#include "folio/cache/page_walk.h"
+#include "folio/cache/paged_kv_view.h"
 #include "folio/core/dtype.h"
 #include "kernel/capability.h"
 
@@ -32,9 +34,30 @@ struct Format {
   int64_t scale_head_stride_bytes = 0;
   int64_t granule_stride_bytes = 0;
   float tensor_scale = 1.0f;
+  Zeros zeros = Zeros::none;
+  int64_t zero_offset_bytes = 0;
+  Hadamard hadamard = {};
+  const float* channel_scales = nullptr;  ///< [heads, head_size] of the conversion's heads
+
+  /// Rows are not stored as they were given.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_turned() const {
+    return hadamard.block != 0 || channel_scales != nullptr;
+  }
 };
 
-/// Read (times the source's scales), normalise, rotate, write (divided by the target's scales).
+/// How the elements of a packed granule are read whose scale lies at `scale`.
+FOLIO_ALWAYS_INLINE folio::detail::GranuleReading reading_of(const Format& f,
+                                                             const std::byte* scale) {
+  ScaleView scales;
+  scales.dtype = f.scale_dtype;
+  scales.tensor_scale = &f.tensor_scale;
+  scales.zeros = f.zeros;
+  scales.zero_offset_bytes = f.zero_offset_bytes;
+  return folio::detail::reading_at(f.dtype, scales, scale);
+}
+
+/// Read (times the source's scales, turned back), normalise, rotate, turn (queries: times their
+/// scales first), write (divided by the target's scales).
 struct Conversion {
   int32_t heads = 0;
   int64_t head_size = 0;  ///< at most head_size_max, unless `is_plain`
@@ -47,16 +70,24 @@ struct Conversion {
   int32_t first_dim = 0;
   int32_t rope_dims = 0;  ///< 0: no rotation
   bool interleaved = false;
+  /// [heads / heads_per_scale, head_size] or null: the channel scales of keys that queries are for
+  const float* query_scales = nullptr;
+  int32_t heads_per_scale = 1;
   bool streams = false;  ///< stores bypass the caches
   /// the source of the token so many tokens on is fetched meanwhile; that of the first conversion
   /// counts
   int32_t tokens_ahead = 0;
   bool fetches_near = false;  ///< into the first cache, not only into the second
 
+  /// Columns are divided by the target's scales, or multiplied by those of keys.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE bool scales_channels() const {
+    return target.channel_scales != nullptr || query_scales != nullptr;
+  }
   /// A conversion element by element, or a copy.
-  [[nodiscard]] bool is_plain() const {
+  [[nodiscard]] FOLIO_ALWAYS_INLINE bool is_plain() const {
     return source.scale_dtype == DType::invalid && target.scale_dtype == DType::invalid &&
-           norm == nullptr && rope_dims == 0;
+           norm == nullptr && rope_dims == 0 && !source.is_turned() && target.hadamard.block == 0 &&
+           !scales_channels();
   }
 };
 

@@ -69,8 +69,26 @@ struct InstructionSet : BaselineLanes {
   static U pack8_signed(U a, U b) {
     return pack8(a, b);
   }
+  /// Four registers of signed integers as bytes, saturated: side by side once they are put in
+  /// order.
+  template <class U, class S>
+  static U saturated_bytes(S a, S b, S c, S d) {
+    const FourBytes bytes[] = {saturated(a), saturated(b), saturated(c), saturated(d)};
+    return __builtin_bit_cast(U, bytes);
+  }
+  template <class U>
+  static U in_byte_order(U x) {
+    return x;
+  }
 
  private:
+  typedef int8_t FourBytes __attribute__((vector_size(4)));  // NOLINT(modernize-use-using)
+  template <class S>
+  static FourBytes saturated(S x) {
+    x = x < 127 ? x : S{} + 127;
+    x = x > -128 ? x : S{} - 128;
+    return __builtin_convertvector(x, FourBytes);
+  }
   typedef uint16_t Halves __attribute__((vector_size(8)));        // NOLINT(modernize-use-using)
   typedef uint16_t EightHalves __attribute__((vector_size(16)));  // NOLINT(modernize-use-using)
   typedef uint8_t EightBytes __attribute__((vector_size(8)));     // NOLINT(modernize-use-using)

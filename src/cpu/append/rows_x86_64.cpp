@@ -82,6 +82,19 @@ struct InstructionSet : rows::AnyInstructionSet {
     return reinterpret_cast<U>(
         _mm_packs_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
   }
+  /// Four registers of signed integers as bytes, saturated: side by side once they are put in
+  /// order.
+  template <class U, class S>
+  static U saturated_bytes(S a, S b, S c, S d) {
+    const __m128i low = _mm_packs_epi32(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)),
+                  high =
+                      _mm_packs_epi32(reinterpret_cast<__m128i>(c), reinterpret_cast<__m128i>(d));
+    return reinterpret_cast<U>(_mm_packs_epi16(low, high));
+  }
+  template <class U>
+  static U in_byte_order(U x) {
+    return x;
+  }
 
  private:
   static __m128 sign(__m128 x) { return _mm_and_ps(x, _mm_set1_ps(-0.0f)); }

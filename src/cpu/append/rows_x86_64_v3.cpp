@@ -62,6 +62,46 @@ struct InstructionSet : Avx2Lanes, rows::AnyInstructionSet {
     return in_order<U>(
         _mm256_packs_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
   }
+  /// Four registers of signed integers as bytes, saturated: side by side once they are put in
+  /// order.
+  template <class U, class S>
+  static U saturated_bytes(S a, S b, S c, S d) {
+    const __m256i low = _mm256_packs_epi32(reinterpret_cast<__m256i>(a),
+                                           reinterpret_cast<__m256i>(b)),
+                  high = _mm256_packs_epi32(reinterpret_cast<__m256i>(c),
+                                            reinterpret_cast<__m256i>(d));
+    return reinterpret_cast<U>(_mm256_packs_epi16(low, high));
+  }
+  template <class U>
+  static U in_byte_order(U x) {
+    return reinterpret_cast<U>(_mm256_permutevar8x32_epi32(
+        reinterpret_cast<__m256i>(x), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+  }
+  /// The lanes of each register joined: i and i + 4 first, then i and i + 2, and so on. A tree: the
+  /// registers halve at every step.
+  template <class Eight, class Lanes, class Op>
+  FOLIO_ALWAYS_INLINE static Eight each_of_eight(const Lanes (&all)[8], Op op) {
+    const auto join = [op](__m256 a, __m256 b) {
+      auto both = reinterpret_cast<Lanes>(a);
+      op(both, reinterpret_cast<Lanes>(b));
+      return reinterpret_cast<__m256>(both);
+    };
+    __m256 x[4];
+    for (int i = 0; i < 4; ++i) {
+      const auto a = reinterpret_cast<__m256>(all[2 * i]),
+                 b = reinterpret_cast<__m256>(all[2 * i + 1]);
+      x[i] = join(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+    }
+    for (int i = 0; i < 2; ++i) {
+      const auto a = reinterpret_cast<__m256d>(x[2 * i]),
+                 b = reinterpret_cast<__m256d>(x[2 * i + 1]);
+      x[i] = join(reinterpret_cast<__m256>(_mm256_unpacklo_pd(a, b)),
+                  reinterpret_cast<__m256>(_mm256_unpackhi_pd(a, b)));
+    }
+    x[0] = join(_mm256_shuffle_ps(x[0], x[1], 0x88), _mm256_shuffle_ps(x[0], x[1], 0xdd));
+    return reinterpret_cast<Eight>(
+        _mm256_permutevar8x32_ps(x[0], _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+  }
 
  private:
   static __m256 sign(__m256 x) { return _mm256_and_ps(x, _mm256_set1_ps(-0.0f)); }

@@ -143,6 +143,22 @@ struct InstructionSet : Avx512Lanes, rows::AnyInstructionSet {
     return in_order<U>(_mm512_maskz_packs_epi16(~__mmask64{0}, reinterpret_cast<__m512i>(a),
                                                 reinterpret_cast<__m512i>(b)));
   }
+  /// Four registers of signed integers as bytes, saturated: side by side once they are put in
+  /// order.
+  template <class U, class S>
+  static U saturated_bytes(S a, S b, S c, S d) {
+    const auto words = [](S low, S high) {
+      return _mm512_maskz_packs_epi32(0xffffffffu, reinterpret_cast<__m512i>(low),
+                                      reinterpret_cast<__m512i>(high));
+    };
+    return reinterpret_cast<U>(_mm512_maskz_packs_epi16(~__mmask64{0}, words(a, b), words(c, d)));
+  }
+  template <class U>
+  static U in_byte_order(U x) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return reinterpret_cast<U>(
+        _mm512_maskz_permutexvar_epi32(every_lane, order, reinterpret_cast<__m512i>(x)));
+  }
 
  private:
   static __m512i swapped() {

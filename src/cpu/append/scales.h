@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/append/scales.h: the largest finite magnitude of a granule, and the scale that follows
-/// from it.
+/// from it, of i4 with the sign that makes it -8.
 #pragma once
 
 #include <type_traits>
 
+#include "cpu/append/by_eights.h"
 #include "cpu/append/elements.h"
 #include "cpu/append/rows.h"
+#include "cpu/append/scale_codes.h"
 #include "cpu/append/store.h"
 #include "cpu/convert/lane_trees.h"
 #include "folio/cache/page_walk.h"
 
 namespace folio::inline v1::rows {
 
-/// The largest finite magnitudes of granules, as bits, which order as the numbers do. Not
-/// initialised.
+/// The largest finite magnitudes of granules, as bits, which order as the numbers do; with signs,
+/// twice those, and 1 where a negative element has it. Not initialised.
 struct Magnitudes {
   alignas(64) uint32_t finite[granules_max];
   bool is_any_special;  ///< there is a NaN or an infinity in one of them
@@ -29,31 +31,49 @@ struct Scales {
   using V = Simd<I>;
   using U = typename V::U;
   using S = typename V::S;
+  using F = typename V::F;
+  using Codes = ScaleCodes<I>;
   static constexpr int W = V::W;
 
+  /// Whether scales have a sign, which those of i4 then do: all values of i4 are used so.
+  static bool has_signs(const Format& f) {
+    return (f.dtype == DType::i4 || f.dtype == DType::i4_halves) && f.scale_dtype != DType::f8_e8m0;
+  }
+
   /// Of all granules, read as `From` says.
-  template <class From>
+  template <class From, bool HasSigns>
   static void measure(const Granules& granules, Magnitudes& all) {
-    all.is_any_special = !measure_as<MagnitudesOf<From>, false>(granules, all);
-    if (all.is_any_special) measure_as<MagnitudesOf<From>, true>(granules, all);
+    using Bits = BitsOf<From, HasSigns>;
+    Measure<Bits, false> measure{all.finite};
+    ByEights<Measure<Bits, false>>::run(granules, measure);
+    all.is_any_special = Eights::any(measure.largest >= Bits::special);
+    Measure<Bits, true> finite{all.finite};
+    if (all.is_any_special) ByEights<Measure<Bits, true>>::run(granules, finite);
+    if (const int64_t end = round_up(granules.count(), Eights::count); end % W != 0)
+      __builtin_memset(all.finite + end, 0, Eights::count * sizeof all.finite[0]);
   }
 
   /// Writes the scales of the granules to `at` and says how they are to be divided.
   static void make(const Conversion& conversion, const Granules& granules,
                    const Magnitudes& magnitudes, const Side<std::byte>& at, Divisors& divisors) {
-    const Format& f = conversion.target;
-    const int64_t count = granules.count();
-    float* const value = divisors.value;
-    bool is_bounded = !magnitudes.is_any_special;
-    for (int64_t i = 0; i < count; i += lanes)
-      is_bounded = make_some(f, magnitudes.finite + i, value + i) && is_bounded;
-    store_scales(f.scale_dtype, granules, at, value);
-    for (int64_t i = 0; i < count; i += lanes)
-      is_bounded = invert(f.tensor_scale, divisors, i) && is_bounded;
+    const bool is_bounded = Codes::visit(conversion.target.scale_dtype, [&](auto type) {
+      return make_as<decltype(type)::value>(conversion.target, granules, magnitudes, at, divisors);
+    });
+    say_how(granules.count(), is_bounded && !magnitudes.is_any_special, divisors);
+  }
+  /// How granules are divided by scales that were made: at once where all are bounded.
+  static void say_how(int64_t count, bool is_bounded, Divisors& divisors) {
     divisors.is_uniform = is_bounded;
     divisors.how[0] = Division::bounded;
     for (int64_t i = 0; i < count && !is_bounded; ++i)
-      divisors.how[i] = is_plain_divisor(value[i]) ? Division::corrected : Division::exact;
+      divisors.how[i] = is_plain_divisor(divisors.value[i]) ? Division::corrected : Division::exact;
+  }
+  /// Divisors from `first` on, and their reciprocals; whether those may be used.
+  FOLIO_ALWAYS_INLINE static bool invert(F divisor, Divisors& divisors, int64_t first) {
+    V::store(divisors.value + first, divisor);
+    V::store(divisors.reciprocal + first, 1.0f / divisor);
+    const F size = V::floats(V::bits(divisor) & V::splat(0x7fffffffu));
+    return !V::any((size < plain_divisor_min) | (size > plain_divisor_max));
   }
 
   /// How rows are divided by scales that are there.
@@ -73,75 +93,62 @@ struct Scales {
     }
   }
 
-  static constexpr int lanes = 8;  // scales that are divided at a time
-
  private:
-  typedef double Doubles
-      __attribute__((vector_size(lanes * sizeof(double))));  // NOLINT(modernize-use-using)
-  typedef float Floats
-      __attribute__((vector_size(lanes * sizeof(float))));  // NOLINT(modernize-use-using)
-  typedef int64_t Longs
-      __attribute__((vector_size(lanes * sizeof(int64_t))));  // NOLINT(modernize-use-using)
-  typedef int32_t Ints
-      __attribute__((vector_size(lanes * sizeof(int32_t))));  // NOLINT(modernize-use-using)
+  static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-  /// The scales wanted, up to the largest; false if that is less. All lanes are computed, used or
-  /// not: what waits for divisions waits once.
-  static bool make_some(const Format& f, const uint32_t* magnitudes, float* to) {
-    const float largest = scale_max(f.scale_dtype);
-    Ints bits;
-    __builtin_memcpy(&bits, magnitudes, sizeof bits);
-    // exact
-    const double reach =
-        static_cast<double>(qmax_of(f.dtype)) * static_cast<double>(f.tensor_scale);
-    // The smallest floats that are not below the quotients: a comparison that holds is -1.
-    const Doubles exact = __builtin_convertvector(reinterpret_cast<Floats>(bits), Doubles) / reach;
-    const Floats nearest = __builtin_convertvector(exact, Floats);
-    const Longs is_below = __builtin_convertvector(nearest, Doubles) < exact;
-    Floats wanted = reinterpret_cast<Floats>(reinterpret_cast<Ints>(nearest) -
-                                             __builtin_convertvector(is_below, Ints));
-    wanted = bits == 0 ? Floats{} + 1.0f : wanted;
-    const Floats stored = wanted < largest ? wanted : Floats{} + largest;
-    __builtin_memcpy(to, &stored, sizeof stored);
-    return !has_any(wanted > largest);
+  /// Scales up to the largest; false if that is less than is wanted. All lanes are computed, used
+  /// or not: what waits for divisions waits once.
+  template <DType D>
+  static bool make_as(const Format& f, const Granules& granules, const Magnitudes& magnitudes,
+                      const Side<std::byte>& at, Divisors& divisors) {
+    const float largest = Codes::largest(D);
+    const bool is_signed = has_signs(f);
+    const double stored = is_signed ? 8.0 : static_cast<double>(qmax_of(f.dtype));
+    const typename Codes::Reach reach(stored * static_cast<double>(f.tensor_scale));  // exact
+    const typename Codes::template Places<bit_width(D) / 8> places(granules, at);
+    bool is_bounded = true;
+    for (int64_t i = 0; i < granules.count(); i += W) {
+      const U key = V::template load_as<U>(magnitudes.finite + i);
+      const F amax = V::floats(is_signed ? key >> 1 : key);
+      const F wanted = amax == 0.0f ? V::splat(1.0f) : Codes::quotient_up(amax, reach);
+      const U sign = is_signed && D != DType::f8_e8m0 ? sign_of(key) : U{};
+      F scale = wanted < largest ? wanted : V::splat(largest);
+      places.put(i, Codes::template round_up<D>(scale) | sign >> (32 - bit_width(D)));
+      scale = V::floats(V::bits(scale) | sign);
+      is_bounded = invert(scale * f.tensor_scale, divisors, i) && is_bounded;
+      is_bounded = !V::any(wanted > largest) && is_bounded;
+    }
+    return is_bounded;
   }
-  /// The divisors that belong to stored scales, and their reciprocals; whether those may be used.
-  static bool invert(float tensor_scale, Divisors& divisors, int64_t first) {
-    Floats divisor;
-    __builtin_memcpy(&divisor, divisors.value + first, sizeof divisor);
-    divisor *= tensor_scale;
-    const Floats reciprocal = 1.0f / divisor;
-    __builtin_memcpy(divisors.value + first, &divisor, sizeof divisor);
-    __builtin_memcpy(divisors.reciprocal + first, &reciprocal, sizeof reciprocal);
-    return !has_any((divisor < plain_divisor_min) | (divisor > plain_divisor_max));
-  }
-  static bool has_any(const Ints& lanes_of) {
-    int64_t pairs[lanes / 2];
-    __builtin_memcpy(pairs, &lanes_of, sizeof pairs);
-    return (pairs[0] | pairs[1] | pairs[2] | pairs[3]) != 0;
-  }
+
+  /// The bit of the sign of a scale: set where the largest magnitude is that of a positive element.
+  FOLIO_ALWAYS_INLINE static U sign_of(U key) { return key > 1u ? ~key << 31 : U{}; }
 
   static constexpr uint32_t infinity = 0x7f800000u;
   static constexpr auto larger = [](auto& a, const auto& b) { a = a > b ? a : b; };
 
   // A register of magnitudes, as integers that order as they do; with `FiniteOnly`, specials count
-  // as 0.
-  struct FloatMagnitudes {
+  // as 0. Numbers of 32 bits become one for each granule by `join`; `special` and above are none.
+  struct FloatBits {
     using Lanes = S;
+    using Each = Eights::S;
     static constexpr int bytes = 4;
+    static constexpr auto special = static_cast<int32_t>(infinity);
     template <bool FiniteOnly>
     FOLIO_ALWAYS_INLINE static Lanes load(const std::byte* from) {
       const auto bits = reinterpret_cast<S>(V::template load_as<U>(from) & V::splat(0x7fffffffu));
-      if constexpr (FiniteOnly) return bits < static_cast<int32_t>(infinity) ? bits : S{};
+      if constexpr (FiniteOnly) return bits < special ? bits : S{};
       return bits;
     }
-    FOLIO_ALWAYS_INLINE static void largest_of_each(const Lanes (&all)[lanes], Ints& each) {
+    FOLIO_ALWAYS_INLINE static void join(const Lanes (&all)[Eights::count], Each& each) {
       LaneTrees<I>::join(all, larger, each);
     }
   };
-  struct Bf16Magnitudes {
+  struct Bf16Bits {
     using Lanes = typename Words<I>::S;
+    using Each = Eights::S;
     static constexpr int bytes = 2;
+    static constexpr auto special = static_cast<int32_t>(infinity);
     template <bool FiniteOnly>
     FOLIO_ALWAYS_INLINE static Lanes load(const std::byte* from) {
       const auto words =
@@ -150,134 +157,93 @@ struct Scales {
         return words < static_cast<int16_t>(infinity >> 16) ? words : Lanes{};
       return words;
     }
-    FOLIO_ALWAYS_INLINE static void largest_of_each(const Lanes (&all)[lanes], Ints& each) {
+    FOLIO_ALWAYS_INLINE static void join(const Lanes (&all)[Eights::count], Each& each) {
       LaneTrees<I>::join(all, larger, each);
-      const Ints low = each << 16, high = each & static_cast<int32_t>(0xffff0000u);
+      const Each low = each << 16, high = each & static_cast<int32_t>(0xffff0000u);
       each = low > high ? low : high;
     }
   };
+  // The sign is the last bit.
+  struct SignedFloatBits {
+    using Lanes = U;
+    using Each = Eights::U;
+    static constexpr int bytes = 4;
+    static constexpr uint32_t special = infinity << 1;
+    template <bool FiniteOnly>
+    FOLIO_ALWAYS_INLINE static Lanes load(const std::byte* from) {
+      const U bits = V::template load_as<U>(from), key = bits << 1 | bits >> 31;
+      if constexpr (FiniteOnly) return key < special ? key : U{};
+      return key;
+    }
+    FOLIO_ALWAYS_INLINE static void join(const Lanes (&all)[Eights::count], Each& each) {
+      LaneTrees<I>::join(all, larger, each);
+    }
+  };
+  struct SignedBf16Bits {
+    using Lanes = typename Words<I>::U;
+    using Each = Eights::U;
+    static constexpr int bytes = 2;
+    static constexpr uint32_t special = infinity << 1;
+    template <bool FiniteOnly>
+    FOLIO_ALWAYS_INLINE static Lanes load(const std::byte* from) {
+      const auto words = reinterpret_cast<Lanes>(V::template load_as<U>(from));
+      const Lanes key = words << 1 | words >> 15;
+      if constexpr (FiniteOnly) return key < static_cast<uint16_t>(special >> 16) ? key : Lanes{};
+      return key;
+    }
+    FOLIO_ALWAYS_INLINE static void join(const Lanes (&all)[Eights::count], Each& each) {
+      LaneTrees<I>::join(all, larger, each);
+      const Each low = each << 16, top = low > each ? low : each;  // what is below counts last
+      each = (top & 0xfffe0000u) | (top >> 16 & 1u);
+    }
+  };
+  template <class From, bool HasSigns>
+  using BitsOf =
+      std::conditional_t<From::bytes == 2, std::conditional_t<HasSigns, SignedBf16Bits, Bf16Bits>,
+                         std::conditional_t<HasSigns, SignedFloatBits, FloatBits>>;
 
-  template <class From>
-  using MagnitudesOf = std::conditional_t<From::bytes == 2, Bf16Magnitudes, FloatMagnitudes>;
+  template <class Bits, bool FiniteOnly>
+  struct Measure {
+    using Lanes = typename Bits::Lanes;
+    using Each = typename Bits::Each;
+    uint32_t* to;
+    Each largest = {};
 
-  /// Whether all are finite. Magnitudes behind the last granule, up to whole `lanes`, become 0.
-  template <class M, bool FiniteOnly>
-  static bool measure_as(const Granules& granules, Magnitudes& all) {
-    using Lanes = typename M::Lanes;
-    const bool is_usual = granules.per_head == 1 && granules.last_length == usual_length;
-    const int64_t count = granules.count();
-    Ints largest = {};
-    for (int64_t i = 0, h = 0, g = 0; i < count; i += lanes) {
-      Lanes some[lanes];
-      if (is_usual && count - i >= lanes) {
-#pragma GCC unroll 8
-        for (int k = 0; k < lanes; ++k)
-          some[k] = largest_lanes<M, FiniteOnly>(granules.from.at(i + k), usual_length);
-      } else {
-        for (int k = 0; k < lanes; ++k) {
-          some[k] = i + k < count ? largest_lanes<M, FiniteOnly>(granules.from.at(h, g),
-                                                                 granules.length_of(g))
-                                  : Lanes{};
-          if (++g == granules.per_head) g = 0, ++h;
-        }
-      }
-      Ints magnitudes;
-      M::largest_of_each(some, magnitudes);
-      __builtin_memcpy(all.finite + i, &magnitudes, sizeof magnitudes);
+    FOLIO_ALWAYS_INLINE void put(int64_t i, const Lanes (&some)[Eights::count]) {
+      Each magnitudes;
+      Bits::join(some, magnitudes);
+      __builtin_memcpy(to + i, &magnitudes, sizeof magnitudes);
       largest = magnitudes > largest ? magnitudes : largest;
     }
-    return !has_any(largest >= static_cast<int32_t>(infinity));
-  }
-
-  template <class M, bool FiniteOnly>
-  FOLIO_ALWAYS_INLINE static typename M::Lanes largest_lanes(const std::byte* from, int64_t n) {
-    using Lanes = typename M::Lanes;
-    constexpr int64_t step = sizeof(Lanes) / M::bytes;
-    Lanes largest = {}, other = {};
-    const auto include = [](Lanes& all, Lanes x) { all = x > all ? x : all; };
-    for (; n >= 2 * step; n -= 2 * step, from += 2 * sizeof(Lanes)) {
-      include(largest, M::template load<FiniteOnly>(from));
-      include(other, M::template load<FiniteOnly>(from + sizeof(Lanes)));
+    FOLIO_ALWAYS_INLINE static Lanes lanes_of(const std::byte* from, int64_t n) {
+      constexpr int64_t step = sizeof(Lanes) / Bits::bytes;
+      Lanes most = {}, other = {};
+      for (; n >= 2 * step; n -= 2 * step, from += 2 * sizeof(Lanes)) {
+        larger(most, Bits::template load<FiniteOnly>(from));
+        larger(other, Bits::template load<FiniteOnly>(from + sizeof(Lanes)));
+      }
+      if (n >= step) {
+        larger(most, Bits::template load<FiniteOnly>(from));
+        n -= step, from += sizeof(Lanes);
+      }
+      if (n > 0) {
+        std::byte rest[sizeof(Lanes)] = {};
+        __builtin_memcpy(rest, from, static_cast<size_t>(n) * Bits::bytes);
+        larger(most, Bits::template load<FiniteOnly>(rest));
+      }
+      larger(most, other);
+      return most;
     }
-    if (n >= step) {
-      include(largest, M::template load<FiniteOnly>(from));
-      n -= step, from += sizeof(Lanes);
-    }
-    if (n > 0) {
-      std::byte rest[sizeof(Lanes)] = {};
-      __builtin_memcpy(rest, from, static_cast<size_t>(n) * M::bytes);
-      include(largest, M::template load<FiniteOnly>(rest));
-    }
-    include(largest, other);
-    return largest;
-  }
+  };
 
   static constexpr float qmax_of(DType dtype) {
-    return dtype == DType::i8 ? 127.0f : dtype == DType::f8_e4m3 ? E4m3::largest : E5m2::largest;
-  }
-
-  /// Values become those that were stored.
-  static void store_scales(DType dtype, const Granules& granules, const Side<std::byte>& at,
-                           float* value) {
-    constexpr int64_t size = sizeof(float), whole = lanes * size;
-    const int64_t count = granules.count();
-    const bool is_packed =
-        (granules.per_head == 1 || at.granule_stride_bytes == size) &&
-        (granules.heads == 1 || at.head_stride_bytes == size * granules.per_head);
-    if (dtype == DType::f32 && is_packed && count % lanes == 0) {
-      for (int64_t i = 0; i < count; i += lanes)
-        __builtin_memcpy(at.first + i * size, value + i, whole);
-      return;
-    }
-    for (int64_t h = 0, i = 0; h < granules.heads; ++h) {
-      for (int64_t g = 0; g < granules.per_head; ++g, ++i) {
-        if (dtype == DType::f32) {
-          __builtin_memcpy(at.at(h, g), value + i, sizeof(float));
-        } else {
-          value[i] = store_scale(dtype, value[i], at.at(h, g));
-        }
-      }
-    }
-  }
-
-  /// Largest finite number of a scale's type: a scale beyond it stays finite, and the stored values
-  /// saturate.
-  static float scale_max(DType dtype) {
-    static_assert(folio::detail::num_scale_dtypes == 5);
     switch (dtype) {
-      case DType::f16: return 65504.0f;
-      case DType::bf16: return 0x1.fep127f;
-      case DType::f8_e8m0: return 0x1p127f;
-      case DType::f8_e4m3: return 448.0f;
-      default: return 0x1.fffffep127f;
+      case DType::i8: return 127.0f;
+      case DType::f8_e4m3: return E4m3::largest;
+      case DType::f8_e5m2: return E5m2::largest;
+      case DType::f4_e2m1: return 6.0f;
+      default: return 7.0f;  // of four bits
     }
-  }
-
-  /// Positive x <= scale_max(dtype), rounded toward +infinity to `dtype`; returns what was stored.
-  static float store_scale(DType dtype, float x, std::byte* at) {
-    const uint32_t bits = __builtin_bit_cast(uint32_t, x);
-    static_assert(folio::detail::num_scale_dtypes == 5);
-    switch (dtype) {
-      case DType::f32: return put(dtype, bits, at);
-      case DType::bf16: return put(dtype, static_cast<uint16_t>((bits + 0xffffu) >> 16), at);
-      case DType::f16: return put(dtype, static_cast<uint16_t>(up<13, 112>(bits, x * 0x1p24f)), at);
-      case DType::f8_e8m0:
-        return put(dtype, static_cast<uint8_t>(bits <= 0x400000u ? 0u : (bits + 0x7fffffu) >> 23),
-                   at);
-      default: return put(dtype, static_cast<uint8_t>(up<20, 120>(bits, x * 0x1p9f)), at);
-    }
-  }
-  template <class Code>
-  static float put(DType dtype, Code code, std::byte* at) {
-    __builtin_memcpy(at, &code, sizeof code);
-    return detail::load_scale(at, dtype);
-  }
-  /// `units`: x in units of the smallest subnormal number.
-  template <int Drop, uint32_t Rebias>
-  static uint32_t up(uint32_t bits, float units) {
-    if (bits >= (Rebias + 1) << 23) return (bits - (Rebias << 23) + ((1u << Drop) - 1u)) >> Drop;
-    const auto whole = static_cast<uint32_t>(units);
-    return whole + (static_cast<float>(whole) < units ? 1u : 0u);
   }
 };
 

@@ -11,6 +11,8 @@
 #include "cpu/append/scales.h"
 #include "cpu/append/store.h"
 #include "cpu/append/store_blocks.h"
+#include "cpu/append/store_packed.h"
+#include "cpu/append/zero_points.h"
 
 namespace folio::inline v1::rows {
 
@@ -52,33 +54,53 @@ class Writer {
   explicit Writer(const Conversion& conversion)
       : conversion_(conversion),
         from_block_bytes_(row_bytes(conversion.source.dtype, block)),
-        to_block_bytes_(row_bytes(conversion.target.dtype, block)) {
-    const bool is_bf16 = conversion.source.dtype == DType::bf16,
-               is_read = is_bf16 || conversion.source.dtype == DType::f32;
-    const bool is_changed = conversion.norm != nullptr || conversion.rope_dims > 0 ||
-                            conversion.source.scale_dtype != DType::invalid;
+        to_block_bytes_(row_bytes(conversion.target.dtype, block)),
+        is_packed_(folio::detail::is_packed(conversion.target.dtype)),
+        turns_(conversion.target.hadamard.block != 0),
+        granule_size_(granule_size(conversion)),
+        granules_((conversion.head_size + granule_size_ - 1) / granule_size_),
+        pitch_((conversion.head_size + pad - 1) / pad * pad),
+        heads_step_(heads_step()),
+        granules_step_(conversion.is_plain() ? 1 : smaller(granules_, granules_max)),
+        units_(heads_step_, is_packed_ ? conversion.head_size : 0, granule_size_, granules_) {
     is_move_ = conversion.is_plain() && conversion.source.dtype == conversion.target.dtype;
-    is_direct_ = is_read && !is_changed;
     shares_scales_ = conversion.computes_scales && conversion.target.scale_head_stride_bytes == 0 &&
                      conversion.heads > 1;
-    if (conversion.target.granule_stride_bytes != 0) {
-      granule_size_ = conversion.target.granularity;
-    } else if (conversion.is_plain() && !is_direct_) {
-      granule_size_ = smaller(conversion.head_size, head_size_max);
-    } else if (conversion.is_plain() && conversion.target.dtype == DType::i8) {
-      granule_size_ = smaller(conversion.head_size, piece);
-    } else {
-      granule_size_ = conversion.head_size;
-    }
-    granules_ = (conversion.head_size + granule_size_ - 1) / granule_size_;
-    pitch_ = (conversion.head_size + pad - 1) / pad * pad;
-    heads_step_ = smaller(head_size_max / pitch_, granules_max / granules_);
-    if (heads_step_ == 0 || (conversion.is_plain() && !is_direct_)) heads_step_ = 1;
-    granules_step_ = conversion.is_plain() ? 1 : smaller(granules_, granules_max);
-    only_rotates_ = is_read && Loader::only_rotates(conversion) &&
-                    (!is_bf16 || granules_ == 1 || granule_size_ % Loader::double_width == 0);
-    if (is_bf16 && is_direct_) reading_ = Reading::bf16;
-    if (is_bf16 && only_rotates_) reading_ = Reading::split_floats;
+    choose_readings();
+  }
+
+  static bool is_read(const Conversion& c) {
+    return c.source.dtype == DType::bf16 || c.source.dtype == DType::f32;
+  }
+  static int64_t granule_size(const Conversion& c) {
+    if (c.target.granule_stride_bytes != 0) return c.target.granularity;
+    if (c.is_plain() && !is_read(c)) return smaller(c.head_size, head_size_max);
+    if (c.is_plain() && c.target.dtype == DType::i8) return smaller(c.head_size, piece);
+    return c.head_size;
+  }
+  [[nodiscard]] int64_t heads_step() const {
+    const int64_t heads = smaller(head_size_max / pitch_, granules_max / granules_);
+    return heads == 0 || (conversion_.is_plain() && !is_read(conversion_)) ? 1 : heads;
+  }
+
+  /// How rows lie before they are turned, and when they are stored.
+  void choose_readings() {
+    constexpr int64_t pair = Loader::double_width;
+    const Conversion& c = conversion_;
+    const bool is_bf16 = c.source.dtype == DType::bf16, has_pairs = c.head_size % pair == 0;
+    const bool is_as_given = is_read(c) && c.norm == nullptr && c.rope_dims == 0 &&
+                             c.source.scale_dtype == DType::invalid && !c.source.is_turned() &&
+                             !c.scales_channels();
+    const bool has_granule_pairs = granules_ == 1 || granule_size_ % pair == 0;
+    turns_split_ = turns_ && has_pairs && has_granule_pairs &&
+                   c.target.hadamard.block % pair == 0 && block_elements(c.target.dtype) <= 2;
+    is_direct_ = is_as_given && !turns_;
+    only_rotates_ = is_read(c) && Loader::only_rotates(c) &&
+                    (!is_bf16 || (turns_ ? turns_split_ : has_granule_pairs));
+    if (is_bf16 && only_rotates_) given_ = Reading::split_floats;
+    if (is_bf16 && is_as_given && (!turns_ || turns_split_)) given_ = Reading::bf16;
+    reads_source_ = is_as_given && (!turns_ || turns_split_);
+    reading_ = turns_split_ ? Reading::split_floats : turns_ ? Reading::floats : given_;
   }
 
   void begin(const TokenRow& token_row, const TokenRow& coming) {
@@ -102,11 +124,15 @@ class Writer {
   }
   void scale() {
     if (!has_more() || conversion_.target.scale_dtype == DType::invalid) return;
+    const Format& f = conversion_.target;
+    const bool has_zeros = f.zeros != Zeros::none;
     if (computes_here()) {
-      Scales<I>::make(conversion_, step_, magnitudes_, scales(), divisors_);
-    } else {
-      Scales<I>::read(conversion_.target, step_, scales(), divisors_);
+      if (has_zeros)
+        return ZeroPoints<I>::make(conversion_, step_, ranges_, scales(), divisors_, shifts_);
+      return Scales<I>::make(conversion_, step_, magnitudes_, scales(), divisors_);
     }
+    if (has_zeros) return ZeroPoints<I>::read(f, step_, scales(), divisors_, shifts_);
+    Scales<I>::read(f, step_, scales(), divisors_);
   }
   void store() {
     if (!has_more()) return;
@@ -125,17 +151,28 @@ class Writer {
   }
   template <class From>
   void narrow(const Divisors* divisors) {
+    if (is_packed_)
+      return StorePacked<I, From>::narrow(conversion_, step_, units_, divisors_, shifts_);
     if (detail::is_block(conversion_.target.dtype))
       return StoreBlocks<I, From>::narrow(conversion_, step_);
     Store<I, From>::narrow(conversion_, step_, divisors);
   }
   void measure() {
     switch (reading_) {
-      case Reading::floats: return Scales<I>::template measure<Floats<I>>(step_, magnitudes_);
-      case Reading::split_floats:
-        return Scales<I>::template measure<SplitFloats<I>>(step_, magnitudes_);
-      case Reading::bf16: return Scales<I>::template measure<Bf16s<I>>(step_, magnitudes_);
+      case Reading::floats: return measure_as<Floats<I>>();
+      case Reading::split_floats: return measure_as<SplitFloats<I>>();
+      case Reading::bf16: return measure_as<Bf16s<I>>();
     }
+  }
+  template <class From>
+  void measure_as() {
+    if (conversion_.target.zeros == Zeros::minimum)
+      return ZeroPoints<I>::template measure<From, false>(step_, ranges_);
+    if (conversion_.target.zeros != Zeros::none)
+      return ZeroPoints<I>::template measure<From, true>(step_, ranges_);
+    if (Scales<I>::has_signs(conversion_.target))
+      return Scales<I>::template measure<From, true>(step_, magnitudes_);
+    Scales<I>::template measure<From, false>(step_, magnitudes_);
   }
 
   void load_step(bool begins_rows) {
@@ -165,13 +202,30 @@ class Writer {
   }
   /// Whole heads, transformed.
   void load_heads(const std::byte* source) {
-    if (!only_rotates_)
-      return Loader::heads(conversion_, *token_row_, head_, step_.heads, rows_, pitch_);
-    if (reading_ == Reading::floats) {
+    if (only_rotates_ && given_ == Reading::floats) {
       Loader::template rotated<Floats<I>>(conversion_, source, step_.heads, angles_, rows_, pitch_);
-    } else {
+    } else if (only_rotates_) {
       Loader::template rotated<Bf16s<I>>(conversion_, source, step_.heads, angles_, rows_, pitch_);
+    } else if (!reads_source_) {
+      Loader::heads(conversion_, *token_row_, head_, step_.heads, rows_, pitch_);
     }
+    if (turns_) turn_heads(source);
+  }
+  void turn_heads(const std::byte* source) {
+    if (!turns_split_) return Loader::turn(conversion_, rows_, step_.heads, pitch_);
+    switch (given_) {
+      case Reading::floats: return turn_as<Floats<I>>(source);
+      case Reading::split_floats: return turn_as<SplitFloats<I>>(source);
+      case Reading::bf16: return turn_as<Bf16s<I>>(source);
+    }
+  }
+  template <class From>
+  void turn_as(const std::byte* source) {
+    constexpr int64_t size = sizeof(float);
+    const std::byte* const from =
+        reads_source_ ? source : reinterpret_cast<const std::byte*>(rows_);
+    const int64_t stride = reads_source_ ? conversion_.source.head_stride_bytes : pitch_ * size;
+    Loader::template turn_split<From>(conversion_, from, stride, step_.heads, rows_, pitch_);
   }
   void advance() {
     granule_ += step_.per_head;
@@ -190,7 +244,7 @@ class Writer {
   }
 
   [[nodiscard]] const float* angles_of(const TokenRow& token_row) {
-    if (reading_ == Reading::floats) return token_row.cos_sin;
+    if (given_ == Reading::floats) return token_row.cos_sin;
     Loader::split_angles(token_row.cos_sin, conversion_.rope_dims, rotation_);
     return rotation_;
   }
@@ -248,16 +302,22 @@ class Writer {
   const Conversion& conversion_;
   const int64_t from_block_bytes_;
   const int64_t to_block_bytes_;
+  const bool is_packed_;  ///< the target is
+  const bool turns_;
   bool is_move_ = false;       ///< bytes are copied
   bool is_direct_ = false;     ///< rows are stored from where they lie
+  bool reads_source_ = false;  ///< rows are read first where they lie
   bool only_rotates_ = false;  ///< rows are rotated while they are loaded
+  bool turns_split_ = false;   ///< and are split then
   bool shares_scales_ = false;
-  Reading reading_ = Reading::floats;
-  int64_t granule_size_ = 1;  ///< of a plain conversion: what fits the scratch memory
-  int64_t granules_ = 1;      ///< of a head
-  int64_t pitch_ = 1;
-  int64_t heads_step_ = 1;
-  int64_t granules_step_ = 1;
+  Reading given_ = Reading::floats;    ///< before rows are turned
+  Reading reading_ = Reading::floats;  ///< when they are stored
+  const int64_t granule_size_;         ///< of a plain conversion: what fits the scratch memory
+  const int64_t granules_;             ///< of a head
+  const int64_t pitch_;
+  const int64_t heads_step_;
+  const int64_t granules_step_;
+  const UnitGranules units_;
 
   // The token, and the step: granules from granule_ on of heads from head_ on.
   const TokenRow* token_row_ = nullptr;
@@ -269,6 +329,8 @@ class Writer {
 
   // Filled for every step.
   Magnitudes magnitudes_;
+  Ranges ranges_;
+  Shifts shifts_{8};  ///< patterns of u4 without zero points
   Divisors divisors_;
   alignas(64) float rows_[head_size_max + slack];
   alignas(64) float rotation_[head_size_max];

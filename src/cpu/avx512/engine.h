@@ -29,6 +29,7 @@ template <class I>
 class Engine : public Layout<I::per_word> {
  public:
   using Base = Layout<I::per_word>;
+  using InstructionSet = I;
   FOLIO_ALWAYS_INLINE static Mutant mutant() { return I::mutant; }
   struct Math : softmax::StateMath<I, skeleton::Log2Units> {
     static float exp(float x) { return exp2_one(x); }

@@ -20,6 +20,7 @@ namespace folio::inline v1::avx512 {
 template <class I>
 class IntegerEngine : public IntegerLayout {
  public:
+  using InstructionSet = I;
   FOLIO_ALWAYS_INLINE static Mutant mutant() { return I::mutant; }
   struct Math : softmax::StateMath<I, skeleton::Log2Units> {
     static float exp(float x) { return exp2_one(x); }

@@ -9,6 +9,7 @@
 #include "cpu/convert/blocks.h"
 #include "cpu/convert/elements.h"
 #include "cpu/convert/operands.h"
+#include "cpu/convert/packed.h"
 #include "cpu/convert/small_floats.h"
 #include "cpu/skeleton/mutant.h"
 #include "cpu/vec/simd.h"
@@ -24,8 +25,9 @@ struct Rows {
   static constexpr int W = V::W;
 
   /// One row of `n` elements as floats, or as bf16 that products take: rounded to nearest even,
-  /// subnormals perhaps to 0. Of blocks n is a multiple of theirs. Nothing behind the row is read,
-  /// nothing behind `to + n` written; no alignment required.
+  /// subnormals perhaps to 0. Of blocks n is a multiple of theirs; of packed rows the values are
+  /// those before zero points. Nothing behind the row is read, nothing behind `to + n` written; no
+  /// alignment required.
   template <class To>
   using Row = void (*)(const std::byte* from, To* to, int n);
   template <class To>
@@ -62,7 +64,12 @@ struct Rows {
 
   template <DType D, class To>
   static void row(const std::byte* from, To* to, int n) {
-    if constexpr (block_elements(D) > 1) {
+    if constexpr (detail::is_packed(D)) {
+      using Lanes = Packed<I, D>;
+      int i = 0;
+      for (; i + W <= n; i += W) O::put(to + i, Lanes::load(from, i));
+      if (i < n) put_some(Lanes::load_end(from, i, n - i), to + i, n - i);
+    } else if constexpr (detail::is_block(D)) {
       using Block = Blocks<I, D>;
       for (int i = 0; i < n; i += Block::elements, from += row_bytes(D, Block::elements)) {
         F values[Block::elements / W];
@@ -87,9 +94,13 @@ struct Rows {
   [[gnu::noinline]] static void end_of_row(const std::byte* from, To* to, int n) {
     using Element = StoredLanes<I, D>;
     unsigned char elements[W * Element::bytes] = {};
-    To values[W];
     __builtin_memcpy(elements, from, static_cast<size_t>(n) * Element::bytes);
-    O::put(values, Element::load(elements));
+    put_some(Element::load(elements), to, n);
+  }
+  template <class To>
+  static void put_some(const F& v, To* to, int n) {
+    To values[W];
+    O::put(values, v);
     __builtin_memcpy(static_cast<void*>(to), values, static_cast<size_t>(n) * sizeof(To));
   }
 

@@ -11,10 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/portable/softmax.h"
 #include "cpu/portable/stage.h"
 #include "cpu/portable/tiles.h"
 #include "cpu/skeleton/task_runner.h"
+#include "cpu/softmax/one_row.h"
 #include "cpu/softmax/state_math.h"
 
 namespace folio::inline v1::portable {
@@ -22,7 +22,8 @@ namespace folio::inline v1::portable {
 template <class I>
 class PortableEngine {
  public:
-  using Math = softmax::StateMath<I, typename Softmax<I>::Units>;
+  using InstructionSet = I;
+  using Math = softmax::StateMath<I, typename softmax::OneRow<I>::Units>;
   FOLIO_ALWAYS_INLINE static Mutant mutant() { return I::mutant; }
   static constexpr int tiles_max = 1, ahead_max = 1;
   static int state_rows(const AttentionProblem&) { return row_tile; }
@@ -89,9 +90,9 @@ class PortableEngine {
   };
 
   void find_rows(const KeyTile& tile, TilePointers* to) const {
-    Stage<I>::find_rows(view_.args.key, tile, view_.task.head, to->key);
+    skeleton::find_rows(view_.args.key, tile, view_.task.head, mutant(), to->key);
     if (!problem_.value_in_key)
-      Stage<I>::find_rows(view_.args.value, tile, view_.task.head, to->value);
+      skeleton::find_rows(view_.args.value, tile, view_.task.head, mutant(), to->value);
   }
 
   void stage(const KeyTile& tile, int keys, const Turn& key_turn, const Turn& value_turn) const {
@@ -105,8 +106,9 @@ class PortableEngine {
     const int end = begin + view_.head_rows;
     Tiles<I>::scores(s_, begin, end, problem_.key.head_size);
     for (int r = begin; r < end; ++r)
-      Softmax<I>::row(s_, state, r, view_.seen_by_row(r, tile, mutant()),
-                      view_.terms_of(r, tile.first, mutant()));
+      s_.rescale[r] = softmax::OneRow<I>::run(s_.scores + static_cast<int64_t>(r) * tile_keys,
+                                              state, r, view_.seen_by_row(r, tile, mutant()),
+                                              view_.terms_of(r, tile.first, mutant()));
     Tiles<I>::values(s_, state.output, begin, end, keys);
   }
 

@@ -15,11 +15,12 @@ inline constexpr Support supports = {
     .features = Features{Feature::value_plane, Feature::value_in_key, Feature::key_scales,
                          Feature::key_granules, Feature::value_scales, Feature::value_granules,
                          Feature::window, Feature::lookahead, Feature::chunks, Feature::sink_tokens,
-                         Feature::intervals, Feature::tree, Feature::selection} |
+                         Feature::intervals, Feature::tree, Feature::selection,
+                         Feature::zero_points, Feature::key_turned, Feature::value_turned} |
                 every_term,
     .q = activation_types,
-    .key = stored_types | block_types,
-    .value = stored_types | block_types,
+    .key = stored_types | packed_types | block_types,
+    .value = stored_types | packed_types | block_types,
     .out = activation_types};
 /// Accepts head sizes that are multiples of 8, from 8 to 576.
 KernelRefuse refuse;

@@ -12,47 +12,18 @@
 #include "cpu/convert/rows.h"
 #include "cpu/portable/scratch.h"
 #include "cpu/skeleton/mutant.h"
+#include "cpu/skeleton/tile_rows.h"
 
 namespace folio::inline v1::portable {
 
-/// Where each row of a tile lies, for head `head` of one plane: null where nobody sees the key.
-/// `run` finds a row's scales.
-struct RowPointers {
-  int64_t head;
-  const std::byte* row[tile_keys];
-  const TileRun* run[tile_keys];
-};
-
-/// Head number `head` of a task's `heads` is staged, and what comes next is fetched to the caches
-/// meanwhile: each staged row fetches one in turn, in the order in which they lie in memory.
-struct Turn {
-  int32_t head = 0;
-  int32_t heads = 1;
-  const RowPointers* ahead = nullptr;
-};
+using skeleton::RowPointers;
+using skeleton::Turn;
 
 template <class I>
 struct Stage {
   using V = Simd<I>;
   using F = typename V::F;
   static constexpr int W = V::W;
-
-  static void find_rows(const PagedKVView& view, const KeyTile& tile, int64_t head,
-                        RowPointers& to) {
-    to.head = head;
-    for (const std::byte*& row : to.row) row = nullptr;
-    for (int i = 0; i < tile.runs; ++i) {
-      const TileRun& run = tile.run[i];
-      const TileRows rows = I::mutant == Mutant::dense_page_stride
-                                ? PageCursor::rows(with_dense_pages(view), run, head)
-                                : PageCursor::rows(view, run, head);
-      for (int k = 0; k < run.rows; ++k) {
-        if ((tile.seen >> (run.first + k) & 1) == 0) continue;
-        to.row[run.first + k] = rows.data + k * rows.stride_bytes;
-        to.run[run.first + k] = &run;
-      }
-    }
-  }
 
   /// The tile's keys, transposed; with `latent_values` > 0 the first so many columns of each key
   /// are its value too (MLA). Strided rows are beyond what hardware prefetchers follow, hence
@@ -90,27 +61,14 @@ struct Stage {
     for (int i = 0; i < n; ++i) to[i] = from[i];
   }
 
-  static void prefetch(const PagedKVView& view, const Turn& turn, int step) {
-    if (turn.ahead == nullptr) return;
-    const bool heads_are_adjacent = PageCursor::heads_are_adjacent(view);
-    const int number = turn.head * tile_keys + step;
-    const int key = heads_are_adjacent ? number / turn.heads : step;
-    const int head = heads_are_adjacent ? number % turn.heads : turn.head;
-    if (turn.ahead->row[key] == nullptr) return;
-    const std::byte* row = PageCursor::head_after(view, turn.ahead->row[key], head);
-    const int bytes = static_cast<int>(row_bytes(view.dtype, view.head_size));
-    for (int i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 2);
-  }
-
   /// Rows [first, first + count) of the tile, count <= W, to f32 rows `stride` apart, scaled; rows
   /// that nobody sees become zero.
   static void fetch(const PagedKVView& view, const RowPointers& at, const Turn& turn, int first,
                     int count, float* to, int stride) {
     const std::byte* from[W];
     for (int i = 0; i < count; ++i) {
-      prefetch(view, turn, first + i);
-      from[i] = at.row[first + i];
-      if (from[i] != nullptr) from[i] = PageCursor::head_after(view, from[i], turn.head);
+      skeleton::prefetch_row(view, turn, first + i);
+      from[i] = skeleton::row_of_head(view, at, turn, first + i);
     }
     Rows<I>::widen(view.dtype, from, count, to, stride, view.head_size);
     if (view.scales.data == nullptr) return;
@@ -122,17 +80,30 @@ struct Stage {
     }
   }
 
+  /// Granule by granule.
   static void scale(const PagedKVView& view, const TileRun& run, int i, int64_t head, float* to) {
-    const int granularity = view.scales.granularity, n = view.head_size;
-    for (int begin = 0; begin < n;) {
-      const int end = granularity < n - begin ? begin + granularity : n;
-      const int indexed =
-          I::mutant == Mutant::scale_index_by_ceil ? begin + granularity - 1 : begin;
-      const float factor =
-          PageCursor::scale(view, run, i, head, indexed + (indexed != begin ? 1 : 0));
-      for (int d = begin; d < end; ++d) to[d] *= factor;
-      begin = end;
+    const ScaleView& scales = view.scales;
+    const TileRows rows = PageCursor::scale_rows(view, run, head);
+    const std::byte* at = rows.data + i * rows.stride_bytes;
+    if (I::mutant == Mutant::scale_index_by_ceil && scales.granularity > 1)
+      at += scales.granule_stride_bytes;
+    for (float* const end = to + view.head_size; to < end; at += scales.granule_stride_bytes) {
+      const auto left = static_cast<int>(end - to);
+      const int count = scales.granularity < left ? scales.granularity : left;
+      const detail::GranuleReading reading = detail::reading_at(view.dtype, scales, at);
+      if (detail::is_packed(view.dtype)) {
+        read(to, count, reading);
+      } else {
+        for (int d = 0; d < count; ++d) to[d] *= reading.scale;
+      }
+      to += count;
     }
+  }
+  static void read(float* to, int count, const detail::GranuleReading& reading) {
+    int d = 0;
+    for (; d + W <= count; d += W)
+      V::store(to + d, (V::load(to + d) - reading.zero) * reading.scale + reading.minimum);
+    for (; d < count; ++d) to[d] = (to[d] - reading.zero) * reading.scale + reading.minimum;
   }
 
   static void transpose_block(const Scratch& s, int first, int d) {

@@ -12,6 +12,7 @@
 
 #include "cpu/skeleton/state.h"
 #include "cpu/skeleton/task_view.h"
+#include "cpu/skeleton/turned_rows.h"
 #include "kernel/task.h"
 
 namespace folio::inline v1::skeleton {
@@ -21,8 +22,18 @@ struct TaskMemory {
   static constexpr int tiles_max = Sizes::tiles_max + Sizes::ahead_max;
 
   /// From null: `bytes` alone.
-  TaskMemory(void* at, const AttentionProblem& problem) {
-    Parts parts(at);
+  TaskMemory(void* at, const AttentionProblem& problem) : TaskMemory(Parts(at), problem) {}
+
+  Visible* visible;  // of each row
+  KeyTile* tiles;    // [tiles_max]
+  State span, total;
+  std::byte* engine;
+  TurnedMemory turned;
+  int64_t bytes;
+
+ private:
+  TaskMemory(Parts parts, const AttentionProblem& problem)
+      : turned(parts, problem, Sizes::state_rows(problem)) {
     visible = parts.take<Visible>(Sizes::state_rows(problem));
     tiles = parts.take<KeyTile>(tiles_max);
     span = parts.take_state(Sizes::state_rows(problem), Sizes::width(problem));
@@ -30,12 +41,6 @@ struct TaskMemory {
     engine = parts.take<std::byte>(Sizes::scratch_bytes(problem));
     bytes = parts.bytes();
   }
-
-  Visible* visible;  // of each row
-  KeyTile* tiles;    // [tiles_max]
-  State span, total;
-  std::byte* engine;
-  int64_t bytes;
 };
 
 template <class Sizes>

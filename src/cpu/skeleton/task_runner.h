@@ -18,6 +18,7 @@
 ///       static void fold(float* to, const float* from, int n, float keep, float add);
 ///           to = to * keep + from * add
 ///     }
+///     using InstructionSet;                           a tag type of cpu/vec
 ///     static Mutant mutant();                         a constant: none, but for tests
 ///     static constexpr int tiles_max;                 tiles of one run at the most
 ///     static constexpr int ahead_max;                 known tiles behind those, at the most, for
@@ -79,18 +80,31 @@ class TaskRunner {
 
  private:
   using Math = typename Engine::Math;
+  using Turned = TurnedRows<typename Engine::InstructionSet>;
   static constexpr float minus_infinity = -__builtin_inff();
 
   TaskRunner(const KernelCall& call, const Task& task, void* memory)
       : memory_(memory, *call.problem),
-        view_(call, task, memory_.visible),
+        call_(call),
+        view_(memory_.turned.seen_of(*call.problem), call, task, memory_.visible),
         width_(Engine::width(view_.problem)),
         engine_(view_, memory_.engine),
         used_(engine_.state_row(view_.rows - 1) + 1) {
     clear(memory_.total);
   }
 
+  void turn_queries() {
+    const TurnedMemory& turned = memory_.turned;
+    if (turned.queries == nullptr) return;
+    for (RowWalk at(view_); at.row < view_.rows; at.next())
+      Turned::turn_query(view_.args.key, at.q_head / view_.group, call_.problem->q_dtype,
+                         view_.given_query(at.token, at.q_head),
+                         reinterpret_cast<float*>(turned.queries + at.row * turned.query_stride));
+    view_.use_turned_queries(turned.queries, turned.query_stride);
+  }
+
   void run_spans(std::byte* partials) {
+    turn_queries();
     engine_.load_queries();
     view_.find_visible(Engine::mutant());
     const Task& task = view_.task;
@@ -207,8 +221,7 @@ class TaskRunner {
     }
     const float factor =
         empty ? 0.0f : (own == maximum ? 1.0f : Math::exp(own - maximum)) / denominator;
-    engine_.write_row(memory_.total.output + static_cast<int64_t>(state_row) * width_, factor,
-                      view_.output(at.token, at.q_head));
+    write_row(memory_.total.output + static_cast<int64_t>(state_row) * width_, factor, at);
     if (view_.args.lse == nullptr) return;
     const int64_t row = view_.sequence.first_query + at.token;
     float lse = Math::Units::natural(maximum) + __builtin_logf(denominator);
@@ -216,8 +229,19 @@ class TaskRunner {
     view_.args.lse[row * view_.problem.q_heads + at.q_head] = lse;
   }
 
+  void write_row(const float* output, float factor, const RowWalk& at) const {
+    std::byte* const to = view_.output(at.token, at.q_head);
+    const AttentionProblem& problem = *call_.problem;
+    if (!is_turned(value_plane(problem))) return engine_.write_row(output, factor, to);
+    float* const row = memory_.turned.row;
+    engine_.write_row(output, factor, reinterpret_cast<std::byte*>(row));
+    const PagedKVView& value = problem.value_in_key ? view_.args.key : view_.args.value;
+    Turned::write_output(value, at.q_head / view_.group, row, problem.v_head_size,
+                         problem.out_dtype, to);
+  }
+
   void fetch_to_write(const std::byte* row) const {
-    const int bytes = view_.problem.v_head_size * bit_width(view_.problem.out_dtype) / 8;
+    const int bytes = view_.problem.v_head_size * bit_width(call_.problem->out_dtype) / 8;
     for (int i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 1);
   }
 
@@ -229,6 +253,7 @@ class TaskRunner {
   }
 
   TaskMemory<Engine> memory_;
+  const KernelCall& call_;
   TaskView view_;
   const int width_;
   Engine engine_;

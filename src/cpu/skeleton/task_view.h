@@ -44,9 +44,11 @@ class RowWalk {
 
 class TaskView {
  public:
-  /// `visible`: memory for one Visible per query token of the task.
-  FOLIO_ALWAYS_INLINE TaskView(const KernelCall& call, const Task& a_task, Visible* visible)
-      : problem(*call.problem),
+  /// `visible`: memory for one Visible per query token of the task. `a_problem`: as the engine is
+  /// to see it.
+  FOLIO_ALWAYS_INLINE TaskView(const AttentionProblem& a_problem, const KernelCall& call,
+                               const Task& a_task, Visible* visible)
+      : problem(a_problem),
         args(*call.args),
         batch(*call.batch),
         task(a_task),
@@ -85,9 +87,23 @@ class TaskView {
     return query(token_of(r), q_head_of(r));
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE const std::byte* query(int token, int q_head) const {
+    if (turned_queries_ != nullptr) return turned_queries_ + row_of(token, q_head) * turned_stride_;
+    return given_query(token, q_head);
+  }
+  /// The same as it was given, where engines see it turned.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE const std::byte* given_query(int token, int q_head) const {
     return static_cast<const std::byte*>(args.q.data) +
            (sequence.first_query + token) * args.q.stride_bytes[0] +
            q_head * args.q.stride_bytes[1];
+  }
+  /// Rows of the task, `stride` bytes apart, stand for those that were given.
+  FOLIO_ALWAYS_INLINE void use_turned_queries(const std::byte* queries, int64_t stride) {
+    turned_queries_ = queries;
+    turned_stride_ = stride;
+  }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int row_of(int token, int q_head) const {
+    return (q_head / group - task.head) * head_rows + token * group + q_head % group -
+           task.row_begin;
   }
   /// Where row r stands in a state that holds `padded_rows` rows of each head.
   [[nodiscard]] FOLIO_ALWAYS_INLINE int padded_row(int r, int padded_rows, Mutant mutant) const {
@@ -255,6 +271,8 @@ class TaskView {
 
   Visible* visible_;
   Visible hull_;
+  const std::byte* turned_queries_ = nullptr;
+  int64_t turned_stride_ = 0;
   bool has_tree_ = false;
 };
 

@@ -36,7 +36,7 @@ struct CopyPlane {
 /// page or slot out of range, or with a number of tokens that a page has not, do nothing.
 struct CopyCall {
   static constexpr int32_t forms_max = 4;
-  static constexpr int32_t planes_max = 52;
+  static constexpr int32_t planes_max = 46;
 
   const void* copies = nullptr;  ///< [num_copies] PageCopy or SlotCopy
   int64_t num_copies = 0;

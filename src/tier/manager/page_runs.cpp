@@ -8,6 +8,7 @@
 #include <initializer_list>
 
 #include "cache/check_view.h"
+#include "cache/granule_bytes.h"
 #include "folio/cache/page_walk.h"
 
 namespace folio::inline v1::tier {
@@ -47,7 +48,20 @@ void add_part(std::vector<Part>& parts, Part part) {
   parts.erase(std::remove_if(first + 1, parts.end(), meets), parts.end());
 }
 
-/// K, V, the scales of K, those of V, as far as they lie apart.
+/// A run of each granule of a page: of their scales, or of zero points that lie elsewhere.
+Part part_of_granules(const PagedKVView& view, int64_t page, const GranuleBytes::Run& run) {
+  const ScaleView& scales = view.scales;
+  return part_of(
+      static_cast<std::byte*>(scales.data) + run.offset +
+          detail::scale_offset_bytes(scales, page, 0, 0, 0),
+      run.bytes,
+      {{slots_per_page(view), scales.slot_stride_bytes},
+       {view.num_heads, scales.head_stride_bytes},
+       {scales.granule_stride_bytes == 0 ? 1 : granules_of(view.head_size, scales.granularity),
+        scales.granule_stride_bytes}});
+}
+
+/// K, V, the scales of K, those of V, then zero points likewise, as far as they lie apart.
 std::vector<Part> parts_of(const KVPlanes& layer, int64_t page) {
   std::vector<Part> parts;
   const PagedKVView* const views[] = {&layer.key, &layer.value};
@@ -57,18 +71,14 @@ std::vector<Part> parts_of(const KVPlanes& layer, int64_t page) {
                part_of(detail::row_of(*view, page, 0, 0), row_bytes(view->dtype, view->head_size),
                        {{slots_per_page(*view), view->slot_stride_bytes},
                         {view->num_heads, view->head_stride_bytes}}));
-  for (const PagedKVView* view : views) {
-    const ScaleView& scales = view->scales;
-    if (view->data == nullptr || scales.data == nullptr || scales.page_stride_bytes == 0) continue;
-    add_part(parts, part_of(static_cast<std::byte*>(scales.data) +
-                                detail::scale_offset_bytes(scales, page, 0, 0, 0),
-                            bit_width(scales.dtype) / 8,
-                            {{slots_per_page(*view), scales.slot_stride_bytes},
-                             {view->num_heads, scales.head_stride_bytes},
-                             {scales.granule_stride_bytes == 0
-                                  ? 1
-                                  : granules_of(view->head_size, scales.granularity),
-                              scales.granule_stride_bytes}}));
+  for (size_t run = 0; run < 2; ++run) {
+    for (const PagedKVView* view : views) {
+      const ScaleView& scales = view->scales;
+      if (view->data == nullptr || scales.data == nullptr || scales.page_stride_bytes == 0)
+        continue;
+      const GranuleBytes granule = granule_bytes(scales);
+      if (run < granule.count) add_part(parts, part_of_granules(*view, page, granule.runs[run]));
+    }
   }
   return parts;
 }

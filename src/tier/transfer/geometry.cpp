@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <new>
 
+#include "cache/granule_bytes.h"
 #include "folio/cache/page_extents.h"
 #include "tier/checks.h"
 #include "tier/manager/page_runs.h"
@@ -23,13 +24,28 @@ ScaleKind kind_of(const PagedKVView& view) {
                                                               : ScaleKind::slots;
 }
 
-/// Whether scales that go with slots are ones whose bytes are runs.
+/// Whether scales that go with slots are ones whose bytes are runs. Zero points beside them are
+/// those of pairs.
 bool is_movable(const PagedKVView& view) {
   const ScaleView& s = view.scales;
   const bool one_granule = granules(view.head_size, s.granularity) == 1;
+  const bool is_packed = zero_point_bytes(s) != 0
+                             ? has_pairs(s)
+                             : one_granule || s.granule_stride_bytes == bit_width(s.dtype) / 8;
   return s.page_stride_bytes != 0 && s.slot_stride_bytes != 0 &&
-         (s.head_stride_bytes != 0 || view.num_heads == 1) &&
-         (one_granule || s.granule_stride_bytes == bit_width(s.dtype) / 8);
+         (s.head_stride_bytes != 0 || view.num_heads == 1) && is_packed;
+}
+
+RowForm form_of(const PagedKVView& view) {
+  RowForm form{.dtype = view.dtype,
+               .scale_kind = kind_of(view),
+               .hadamard = view.hadamard,
+               .has_channel_scales = static_cast<uint8_t>(view.has_channel_scales)};
+  if (form.scale_kind == ScaleKind::none) return form;
+  form.scale_dtype = view.scales.dtype;
+  form.zeros = view.scales.zeros;
+  form.granularity = view.scales.granularity;
+  return form;
 }
 
 StorageOrder order_of(const PagedKVView& view) {
@@ -45,24 +61,50 @@ uint32_t add_shared(uint32_t crc, const PagedKVView& view, int32_t first_head) {
   const ScaleView& s = view.scales;
   const float one = 1;
   add(s.tensor_scale != nullptr ? s.tensor_scale : &one, sizeof(float));
+  if (view.has_channel_scales) {  // of these heads
+    add(&first_head, sizeof(first_head));
+    add(view.channel_scales,
+        static_cast<size_t>(view.num_heads) * static_cast<size_t>(view.head_size) * sizeof(float));
+  }
   if (kind_of(view) != ScaleKind::shared) return crc;
   const int64_t heads = s.head_stride_bytes == 0 ? 1 : view.num_heads;
   const int64_t count = s.granule_stride_bytes == 0 ? 1 : granules(view.head_size, s.granularity);
   // scales of heads are those of these heads
   if (s.head_stride_bytes != 0) add(&first_head, sizeof(first_head));
-  for (int64_t h = 0; h < heads; ++h)
-    for (int64_t g = 0; g < count; ++g)
-      add(static_cast<const std::byte*>(s.data) + h * s.head_stride_bytes +
-              g * s.granule_stride_bytes,
-          static_cast<size_t>(bit_width(s.dtype) / 8));
+  for (int64_t h = 0; h < heads; ++h) {
+    for (int64_t g = 0; g < count; ++g) {
+      const auto* const at = static_cast<const std::byte*>(s.data) + h * s.head_stride_bytes +
+                             g * s.granule_stride_bytes;
+      add(at, static_cast<size_t>(bit_width(s.dtype) / 8));
+      add(at + s.zero_offset_bytes, static_cast<size_t>(zero_point_bytes(s)));
+    }
+  }
   return crc;
 }
 
+/// Rows that are alike, in planes of the same extents.
 bool is_alike(const PagedKVView& a, const PagedKVView& b) {
-  return a.dtype == b.dtype && a.num_heads == b.num_heads && a.head_size == b.head_size &&
-         a.page_size == b.page_size && kind_of(a) == kind_of(b) &&
-         a.scales.dtype == b.scales.dtype && a.scales.granularity == b.scales.granularity &&
-         order_of(a) == order_of(b);
+  return form_of(a) == form_of(b) && a.num_heads == b.num_heads && a.head_size == b.head_size &&
+         a.page_size == b.page_size && order_of(a) == order_of(b);
+}
+
+/// V may have other rows than K.
+Status check_value(const char* function, const AlikeLayers& of) {
+  const auto& [key, value] = of.planes[0];
+  if (value.data == nullptr) return {};
+  const struct {
+    const char* name;
+    int64_t value, key;
+  } equal[] = {{"num_heads", value.num_heads, key.num_heads},
+               {"head_size", value.head_size, key.head_size},
+               {"page_size", value.page_size, key.page_size},
+               {"storage order", static_cast<int64_t>(order_of(value)),
+                static_cast<int64_t>(order_of(key))}};
+  for (const auto& e : equal)
+    if (e.value != e.key)
+      return fail(Errc::unsupported, "{}: {}planes[0].value has {} {}, expected the key's {}",
+                  function, of.name, e.name, e.value, e.key);
+  return {};
 }
 
 Status check_planes(const char* function, const AlikeLayers& of) {
@@ -73,16 +115,20 @@ Status check_planes(const char* function, const AlikeLayers& of) {
   const auto unsupported = [&](size_t layer, const char* what) {
     return fail(Errc::unsupported, "{}: {}planes[{}] {}", function, of.name, layer, what);
   };
+  if (Status s = check_value(function, of); !s.is_ok()) return s;
   for (size_t layer = 0; layer < of.planes.size(); ++layer) {
     const KVPlanes& planes = of.planes[layer];
     const bool has_value = planes.value.data != nullptr;
     if (has_value != (first.value.data != nullptr) || !is_alike(planes.key, first.key) ||
-        (has_value && !is_alike(planes.value, first.key)))
-      return unsupported(layer, "differs from planes[0].key, expected layers that are alike");
+        (has_value && !is_alike(planes.value, first.value)))
+      return unsupported(layer, "differs from planes[0], expected layers that are alike");
     for (const PagedKVView* view : {&planes.key, has_value ? &planes.value : &planes.key}) {
       if (kind_of(*view) == ScaleKind::slots && !is_movable(*view))
         return unsupported(layer,
-                           "has scales of pages, expected those of slots, packed, or shared");
+                           zero_point_bytes(view->scales) != 0
+                               ? "has zero points that are no pairs with scales of slots, expected "
+                                 "them as make_planes has them, or shared"
+                               : "has scales of pages, expected those of slots, packed, or shared");
       if (view->num_pages < of.num_pages)
         return fail(Errc::invalid_argument, "{}: {}planes[{}] has {} pages, expected the pool's {}",
                     function, of.name, layer, view->num_pages, of.num_pages);
@@ -148,12 +194,10 @@ Result<Geometry> geometry_of(const char* function, const AlikeLayers& layers,
              .first_head = layers.first_head,
              .num_heads = key.num_heads,
              .total_heads = layers.total_heads == 0 ? key.num_heads : layers.total_heads,
-             .dtype = key.dtype,
-             .scale_kind = kind_of(key),
+             .key = form_of(key),
              .order = order_of(key),
              .is_mla = static_cast<uint8_t>(layers.planes[0].value.data == nullptr)};
-  if (g.scale_kind != ScaleKind::none)
-    g.scale_dtype = key.scales.dtype, g.granularity = key.scales.granularity;
+  if (g.is_mla == 0) g.value = form_of(layers.planes[0].value);
   for (const KVPlanes& planes : layers.planes) {
     for (const PagedKVView* view : {&planes.key, &planes.value}) {
       if (view->data == nullptr) continue;

@@ -3,9 +3,9 @@
 /// and where the bytes of a piece lie.
 ///
 /// A *piece* is what one page has of one layer. It has up to four *sections*: the values of K and
-/// of V, then the scales of K and of V; each is rows of `row_bytes` for a token and a head. Its
-/// bytes go in the order of sections, and within them in the sender's storage order. A state is as
-/// a page of one token, whose sections are its parts.
+/// of V, then the scales of K and of V, a zero point beside its scale going with it; each is rows
+/// of `row_bytes` for a token and a head. Its bytes go in the order of sections, and within them in
+/// the sender's storage order. A state is as a page of one token, whose sections are its parts.
 #pragma once
 
 #include <array>
@@ -26,25 +26,42 @@ enum class ScaleKind : uint8_t {
   shared = 2,  ///< all pages share them: they are the same on both ends, or written by the copy
 };
 
+/// What says how bytes of the rows of K, or of V, are read.
+struct RowForm {
+  DType dtype = DType::invalid;
+  DType scale_dtype = DType::invalid;
+  ScaleKind scale_kind = ScaleKind::none;
+  Zeros zeros = Zeros::none;  ///< those beside the scales of slots stand as `make_planes` has them
+  int32_t granularity = 0;
+  Hadamard hadamard = {};
+  uint8_t has_channel_scales = 0;
+
+  void fields(auto& f) {
+    f(dtype), f(scale_dtype), f(scale_kind), f(zeros), f(granularity);
+    f(hadamard.block), f(hadamard.sign_seed), f(has_channel_scales);
+  }
+  bool operator==(const RowForm&) const = default;
+  /// Of a scale of slots, and of the zero point beside it.
+  [[nodiscard]] int64_t granule_bytes() const noexcept;
+};
+
 /// Of layers that are alike, as peers tell it to one another.
 struct Geometry {
   Digest256 model;
   int32_t num_layers = 0, page_size = 0, head_size = 0;
   int32_t first_head = 0, num_heads = 0, total_heads = 0;
-  int32_t granularity = 0;  ///< of the scales of slots
-  DType dtype = DType::invalid;
-  DType scale_dtype = DType::invalid;  ///< of the scales of slots
-  ScaleKind scale_kind = ScaleKind::none;
+  RowForm key = {}, value = {};  ///< of MLA only K's
   StorageOrder order = StorageOrder::token_major;
   uint8_t is_mla = 0;
   uint8_t has_tensor_scales = 0;
-  uint32_t shared_crc = 0;  ///< CRC32C of what the pages share: scales, tensor scales
+  /// CRC32C of what the pages share: scales, tensor scales, channel scales
+  uint32_t shared_crc = 0;
   /// of states: bytes of each part for a head; not among `fields`
   std::array<int64_t, num_sections> state_rows = {};
 
   void fields(auto& f) {
     f(model), f(num_layers), f(page_size), f(head_size), f(first_head), f(num_heads);
-    f(total_heads), f(granularity), f(dtype), f(scale_dtype), f(scale_kind), f(order), f(is_mla);
+    f(total_heads), key.fields(f), value.fields(f), f(order), f(is_mla);
     f(has_tensor_scales), f(shared_crc);
   }
 
@@ -53,6 +70,8 @@ struct Geometry {
   [[nodiscard]] int64_t row_bytes_of(int section) const noexcept;
   /// Of its stored values and scales, the same bytes mean the same.
   [[nodiscard]] bool has_bytes_of(const Geometry& other) const noexcept;
+  /// Whether pages have something in common that does not go with them.
+  [[nodiscard]] bool shares() const noexcept;
 };
 
 /// Layers of an end that are alike, and which heads of the model they have.

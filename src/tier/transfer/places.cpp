@@ -157,6 +157,7 @@ KVPlanes with_heads(const KVPlanes& planes, int32_t head, int32_t heads) {
     if (view->scales.data != nullptr)
       view->scales.data =
           static_cast<std::byte*>(view->scales.data) + head * view->scales.head_stride_bytes;
+    if (view->channel_scales != nullptr) view->channel_scales += int64_t{head} * view->head_size;
   }
   return narrow;
 }
@@ -165,32 +166,38 @@ KVPlanes planes_in_slot(const Geometry& sender, int32_t heads, std::byte* slot,
                         const KVPlanes& receiver, const Geometry& receiver_geometry) {
   const auto places = places_in_slot(sender, heads, 0, 0);
   const bool shares = sender.has_bytes_of(receiver_geometry);
-  const auto view_of = [&](size_t k, const PagedKVView& of_receiver) {
+  const auto view_of = [&](size_t k, const RowForm& form, const PagedKVView& of_receiver) {
     const Place& values = places[k];
     PagedKVView view{.data = slot + values.base,
-                     .dtype = sender.dtype,
+                     .dtype = form.dtype,
                      .num_heads = heads,
                      .head_size = sender.head_size,
                      .page_size = sender.page_size,
                      .num_pages = 1,
                      .page_stride_bytes = values.page_stride,
                      .slot_stride_bytes = values.slot_stride,
-                     .head_stride_bytes = values.head_stride};
-    if (sender.scale_kind == ScaleKind::shared && shares) view.scales = of_receiver.scales;
+                     .head_stride_bytes = values.head_stride,
+                     .hadamard = form.hadamard,
+                     .has_channel_scales = form.has_channel_scales != 0};
+    if (form.scale_kind == ScaleKind::shared && shares) view.scales = of_receiver.scales;
     if (shares) view.scales.tensor_scale = of_receiver.scales.tensor_scale;
-    if (sender.scale_kind != ScaleKind::slots) return view;
+    if (shares) view.channel_scales = of_receiver.channel_scales;
+    if (form.scale_kind != ScaleKind::slots) return view;
     const Place& scales = places[k + 2];
+    const int64_t element = bit_width(form.scale_dtype) / 8;
     view.scales.data = slot + scales.base;
-    view.scales.dtype = sender.scale_dtype;
-    view.scales.granularity = sender.granularity;
+    view.scales.dtype = form.scale_dtype;
+    view.scales.granularity = form.granularity;
     view.scales.page_stride_bytes = scales.page_stride;
     view.scales.slot_stride_bytes = scales.slot_stride;
     view.scales.head_stride_bytes = scales.head_stride;
-    view.scales.granule_stride_bytes = bit_width(sender.scale_dtype) / 8;
+    view.scales.granule_stride_bytes = form.granule_bytes();
+    view.scales.zeros = form.zeros;
+    if (form.granule_bytes() != element) view.scales.zero_offset_bytes = element;
     return view;
   };
-  return {.key = view_of(0, receiver.key),
-          .value = sender.is_mla != 0 ? PagedKVView{} : view_of(1, receiver.value)};
+  return {.key = view_of(0, sender.key, receiver.key),
+          .value = sender.is_mla != 0 ? PagedKVView{} : view_of(1, sender.value, receiver.value)};
 }
 
 }  // namespace folio::inline v1::tier

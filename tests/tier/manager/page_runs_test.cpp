@@ -119,6 +119,71 @@ TEST(PageRuns, have_k_before_v_before_scales_wherever_these_were_allocated) {
   } while (std::ranges::next_permutation(order).found);
 }
 
+/// Rows of one head of 8 elements of u4, with a scale of f16 for 4 and zero points elsewhere.
+PagedKVView packed_at(std::byte* values, std::byte* scales, const std::byte* zeros) {
+  PagedKVView view = view_at(values, 2, 4, 8);
+  view.dtype = DType::u4;
+  view.head_size = 8;
+  view.scales = {.data = scales,
+                 .dtype = DType::f16,
+                 .granularity = 4,
+                 .page_stride_bytes = 8,
+                 .slot_stride_bytes = 4,
+                 .head_stride_bytes = 4,
+                 .granule_stride_bytes = 2,
+                 .zeros = Zeros::minimum,
+                 .zero_offset_bytes = zeros - scales};
+  return view;
+}
+
+TEST(PageRuns, have_zero_points_behind_scales_wherever_these_were_allocated) {
+  alignas(4) std::byte memory[6][64];
+  std::vector<int> order = {0, 1, 2, 3, 4, 5};
+  do {
+    std::byte* at[6];
+    for (size_t i = 0; i < 6; ++i) at[i] = memory[order[i]];
+    const KVPlanes layer{.key = packed_at(at[0], at[2], at[4]),
+                         .value = packed_at(at[1], at[3], at[5])};
+    std::vector<std::byte*> expected;  // K, V, the scales of K, of V, the zero points of K, of V
+    for (std::byte* const part : at)
+      for (int i = 0; i < 8; ++i) expected.push_back(part + 8 + i);
+    EXPECT_EQ(places(layer, 4), expected);
+  } while (std::ranges::next_permutation(order).found);
+}
+
+TEST(PageRuns, have_pairs_of_scales_and_zero_points_as_one) {
+  alignas(4) std::byte memory[2][128];
+  for (const Zeros zeros : {Zeros::patterns, Zeros::minimum}) {
+    KVPlanes layer{.key = packed_at(memory[1], memory[0], memory[0] + 2), .value = {}};
+    ScaleView& s = layer.key.scales;
+    s.zeros = zeros;
+    s.granule_stride_bytes = 4;
+    s.head_stride_bytes = s.slot_stride_bytes = 8;
+    s.page_stride_bytes = 16;
+    const std::vector<Extent> runs = tier::PageRuns::create("test", {&layer, 1}, 4).value().of(3);
+    EXPECT_EQ(runs, (std::vector<Extent>{{memory[1] + 24, 8}, {memory[0] + 48, 16}}));
+    layer.key.num_pages = layer.key.page_size =
+        1;  // each byte still, where pairs have no neighbours
+    layer.key.head_size = 4;
+    const std::vector<Extent> row = tier::PageRuns::create("test", {&layer, 1}, 1).value().of(0);
+    EXPECT_EQ(row, (std::vector<Extent>{{memory[1], 2}, {memory[0], 4}}));
+  }
+}
+
+TEST(PageRuns, of_packed_rows_are_at_odd_places) {
+  alignas(4) std::byte memory[256];
+  KVPlanes layer{.key = packed_at(memory + 1, memory + 3, memory + 2), .value = {}};
+  PagedKVView& key = layer.key;
+  key.head_size = 2;  // a byte of elements, a pattern in front of its e8m0: slots of three bytes
+  key.scales.dtype = DType::f8_e8m0;
+  key.scales.zeros = Zeros::patterns;
+  key.slot_stride_bytes = key.scales.slot_stride_bytes = 3;
+  key.page_stride_bytes = key.scales.page_stride_bytes = 7;
+  const tier::PageRuns runs = tier::PageRuns::create("test", {&layer, 1}, 4).value();
+  EXPECT_EQ(runs.page_bytes(), 6);
+  EXPECT_EQ(runs.of(2), (std::vector<Extent>{{memory + 1 + 14, 6}}));
+}
+
 TEST(PageRuns, have_what_lies_side_by_side_in_its_order) {
   std::byte memory[64];
   for (const int first : {0, 1}) {  // K and V of a slot are neighbours, in one order or the other

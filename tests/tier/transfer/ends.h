@@ -23,6 +23,15 @@ namespace folio::test {
 
 using Tokens = std::vector<TokenId>;
 
+/// What the rows of V are, where they are not as K's.
+struct ValueSpec {
+  DType dtype = DType::invalid;  ///< invalid: as K's
+  DType scale_dtype = DType::invalid;
+  int32_t granularity = 0;
+  Zeros zeros = Zeros::none;
+  Hadamard hadamard = {};
+};
+
 /// What an end is like.
 struct EndSpec {
   int32_t page_size = 4;
@@ -33,6 +42,10 @@ struct EndSpec {
   StorageOrder order = StorageOrder::token_major;
   DType scale_dtype = DType::invalid;
   int32_t granularity = 0;
+  Zeros zeros = Zeros::none;
+  Hadamard hadamard = {};
+  ValueSpec value = {};
+  float channels = 0.0f;  ///< channel scales of head h, column c: channels + h + c % 5; 0: none
   uint32_t num_pages = 64;
   uint32_t max_io_pins = 256;
   int32_t min_partial_tokens = 0;
@@ -44,8 +57,6 @@ class End {
  public:
   End(const EndSpec& of, std::unique_ptr<Transport> over)
       : spec(of),
-        memory_(Buffer::allocate(page_bytes(shape()).value() * of.num_pages).value()),
-        scales_(Buffer::allocate(scale_page_bytes(shape()).value() * of.num_pages).value()),
         transport(std::move(over)),
         names_(Sha256Names::create().value()),
         pool(std::move(PagePool::create({.num_pages = of.num_pages,
@@ -55,13 +66,13 @@ class End {
                                          .min_partial_tokens = of.min_partial_tokens,
                                          .max_io_pins = of.max_io_pins}))
                  .value()),
-        planes(make_planes(shape(), of.num_pages, memory_.span(), scales_.span()).value()) {
-    for (const Buffer* buffer : {&memory_, &scales_}) {
-      if (buffer->bytes() == 0) continue;
-      const std::span<std::byte> bytes(buffer->data(), static_cast<size_t>(buffer->bytes()));
-      std::fill(bytes.begin(), bytes.end(), std::byte{0});
-      regions.push_back({transport->add_region(bytes).value(), bytes});
+        planes(make(shape())) {
+    if (has_values_apart()) {
+      const std::vector<KVPlanes> values = make(value_shape());
+      for (size_t layer = 0; layer < planes.size(); ++layer)
+        planes[layer].value = values[layer].key;
     }
+    if (of.channels != 0.0f) add_channels();
   }
 
   [[nodiscard]] KVShape shape() const {
@@ -70,9 +81,11 @@ class End {
             .head_size = spec.head_size,
             .page_size = spec.page_size,
             .dtype = spec.dtype,
-            .is_mla = spec.is_mla,
+            .is_mla = spec.is_mla || has_values_apart(),
             .scale_dtype = spec.scale_dtype,
             .quantization_granularity = spec.granularity,
+            .zeros = spec.zeros,
+            .hadamard = spec.hadamard,
             .order = spec.order};
   }
   [[nodiscard]] TransferEnd end(int64_t idle_ms = 10'000) {
@@ -108,7 +121,8 @@ class End {
   const EndSpec spec;
 
  private:
-  Buffer memory_, scales_;  ///< they outlive the transport, whose peers write to them
+  std::vector<Buffer> memory_;  ///< outlives the transport, whose peers write to it
+  std::vector<float> channels_;
 
  public:
   const std::unique_ptr<Transport> transport;
@@ -119,6 +133,44 @@ class End {
     int32_t slot, head, element;
   };
   Sha256Names names_;
+
+  [[nodiscard]] bool has_values_apart() const { return spec.value.dtype != DType::invalid; }
+  [[nodiscard]] KVShape value_shape() const {
+    KVShape shape = this->shape();
+    shape.dtype = spec.value.dtype;
+    shape.scale_dtype = spec.value.scale_dtype;
+    shape.quantization_granularity = spec.value.granularity;
+    shape.zeros = spec.value.zeros;
+    shape.hadamard = spec.value.hadamard;
+    return shape;
+  }
+  /// Planes in memory of their own, which peers may write to.
+  [[nodiscard]] std::vector<KVPlanes> make(const KVShape& of) {
+    MemorySpan spans[2];
+    for (const bool is_scales : {false, true}) {
+      const int64_t page = (is_scales ? scale_page_bytes(of) : page_bytes(of)).value();
+      if (page == 0) continue;
+      const Buffer& buffer = memory_.emplace_back(Buffer::allocate(page * spec.num_pages).value());
+      const std::span<std::byte> bytes(buffer.data(), static_cast<size_t>(buffer.bytes()));
+      std::fill(bytes.begin(), bytes.end(), std::byte{0});
+      regions.push_back({transport->add_region(bytes).value(), bytes});
+      spans[is_scales ? 1 : 0] = buffer.span();
+    }
+    return make_planes(of, spec.num_pages, spans[0], spans[1]).value();
+  }
+  void add_channels() {
+    for (int32_t head = 0; head < spec.num_heads; ++head)
+      for (int32_t column = 0; column < spec.head_size; ++column)
+        channels_.push_back(spec.channels +
+                            static_cast<float>(head + spec.first_head + column % 5));
+    for (KVPlanes& layer : planes) {
+      for (PagedKVView* view : {&layer.key, &layer.value}) {
+        if (view->data == nullptr) continue;
+        view->has_channel_scales = true;
+        view->channel_scales = channels_.data();
+      }
+    }
+  }
 
   [[nodiscard]] static std::byte* address(const PagedKVView& view, const Place& at) {
     return static_cast<std::byte*>(view.data) + at.page * view.page_stride_bytes +
@@ -187,8 +239,8 @@ class End {
 
  public:
   PagePool pool;
-  std::vector<KVPlanes> planes;
   std::vector<TransferRegion> regions;
+  std::vector<KVPlanes> planes;
 };
 
 /// An end that prefills.

@@ -68,10 +68,10 @@ TEST_F(HandoverErrors, name_what_is_wrong_with_planes) {
   std::vector<KVPlanes> planes = from.planes;
   sender.end.planes = planes;
   planes[1].value.num_heads = 1;
-  expect_sender("planes[1] differs from planes[0].key", Errc::unsupported);
+  expect_sender("planes[1] differs from planes[0]", Errc::unsupported);
   planes = from.planes, sender.end.planes = planes;
   planes[2].value = {};
-  expect_sender("planes[2] differs from planes[0].key", Errc::unsupported);
+  expect_sender("planes[2] differs from planes[0]", Errc::unsupported);
   planes = from.planes, sender.end.planes = planes;
   planes[0].value.num_pages = 3;
   expect_sender("planes[0] has 3 pages, expected the pool's 64");

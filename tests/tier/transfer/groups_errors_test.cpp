@@ -70,7 +70,7 @@ TEST_F(GroupErrors, name_what_is_wrong_with_planes_and_states) {
         planes[1].value.num_heads = 1;
         groups[1].pages.planes = planes;
       },
-      "end.groups[1].planes[1] differs from planes[0].key", Errc::unsupported);
+      "end.groups[1].planes[1] differs from planes[0]", Errc::unsupported);
   static constexpr int64_t five[] = {1, 1, 1, 1, 1}, none[] = {0}, odd[] = {24, 9};
   for (const std::span<const int64_t> parts :
        {std::span<const int64_t>(five), std::span<const int64_t>(none)})

@@ -64,7 +64,10 @@ std::vector<Lie> lies() {
       {[](Layout& l) { l.groups[3].rule = GroupRule::full; }, "of group 3 is 8, expected 4"},
       {[](Layout& l) { l.groups[2].pages.state_rows[0] = 8; }, "group 2 has parts of states"},
       {[](Layout& l) { l.groups[2].pages.head_size = -1; }, "group 2: head_size is -1"},
-      {[](Layout& l) { l.groups[2].pages.dtype = static_cast<DType>(77); }, "group 2: dtype is 77"},
+      {[](Layout& l) { l.groups[2].pages.key.dtype = static_cast<DType>(77); },
+       "group 2: key.dtype is 77"},
+      {[](Layout& l) { l.groups[1].pages.value.hadamard.block = 24; },
+       "group 1: value.hadamard is of blocks of 24"},
       {[](Layout& l) { l.groups[1].window = 10; }, "window is "},
       {[](Layout& l) { std::swap(l.group_of[0], l.group_of[2]); }, "window is "},
   };

@@ -85,20 +85,62 @@ TEST_F(HostileSender, has_a_geometry_that_is_none) {
   expect([](Geometry& g) { g.num_heads = g.total_heads = most; }, "num_heads is 2147483647");
   expect([](Geometry& g) { g.total_heads = 1; }, "total_heads is 1, expected 2 ..");
   expect([](Geometry& g) { g.first_head = most; }, "first_head is 2147483647, expected 0 .. 0");
-  expect([](Geometry& g) { g.dtype = static_cast<DType>(77); }, "dtype is 77, expected");
-  expect([](Geometry& g) { g.dtype = DType::f8_e8m0; }, "dtype is 6, expected");
-  expect([](Geometry& g) { g.scale_kind = static_cast<ScaleKind>(3); }, "scale_kind is 3");
-  expect([](Geometry& g) { g.scale_kind = ScaleKind::slots; }, "scale_dtype is 0, expected");
-  expect([](Geometry& g) { g.scale_kind = ScaleKind::slots, g.scale_dtype = DType::f32; },
-         "granularity is 0, expected 1 or more");
   expect([](Geometry& g) { g.order = static_cast<StorageOrder>(2); }, "order is 2, expected");
   expect([](Geometry& g) { g.is_mla = 2; }, "is_mla is 2, expected 0 .. 1");
-  expect([](Geometry& g) { g.page_size = 1 << 16, g.dtype = DType::f32; }, "staging_slot_bytes");
-  expect(
-      [](Geometry& g) {
-        g.scale_kind = ScaleKind::shared, g.scale_dtype = DType::f32, g.granularity = 8;
-      },
-      "share scales");
+  expect([](Geometry& g) { g.is_mla = 1; }, "value has rows, expected none");
+  expect([](Geometry& g) { g.page_size = 1 << 16, g.key.dtype = DType::f32; },
+         "staging_slot_bytes");
+  EXPECT_EQ(to.receiver.figures().announced, 0);
+  EXPECT_EQ(to.receiver.figures().refused_messages, 0);
+}
+
+TEST_F(HostileSender, has_rows_that_no_plane_has) {
+  const struct {
+    RowForm form;
+    const char* reason;
+  } cases[] = {
+      {{.dtype = static_cast<DType>(77)}, "key.dtype is 77, expected"},
+      {{.dtype = DType::f8_e8m0}, "key.dtype is 6, expected"},
+      {{.dtype = DType::bf16, .scale_kind = static_cast<ScaleKind>(3)}, "key.scale_kind is 3"},
+      {{.dtype = DType::bf16, .scale_kind = ScaleKind::slots}, "key.scale_dtype is 0, expected"},
+      {{.dtype = DType::i8, .scale_dtype = DType::f32, .scale_kind = ScaleKind::slots},
+       "key.granularity is 0, expected 1 or more"},
+      {{.dtype = DType::i4}, "key.scale_kind is 0, expected scales (i4)"},
+      {{.dtype = DType::q4_0, .scale_dtype = DType::f16, .scale_kind = ScaleKind::slots},
+       "key.scale_kind is 1, expected none (q4_0)"},
+      {{.dtype = DType::bf16, .zeros = static_cast<Zeros>(4)}, "key.zeros is 4, expected 0 .. 3"},
+      {{.dtype = DType::bf16, .zeros = Zeros::patterns}, "key.scale_dtype is 0"},
+      {{.dtype = DType::i4,
+        .scale_dtype = DType::f16,
+        .scale_kind = ScaleKind::slots,
+        .zeros = Zeros::patterns,
+        .granularity = 8},
+       "key.zeros is 1, expected what i4 has beside scales of f16"},
+      {{.dtype = DType::u4,
+        .scale_dtype = DType::f16,
+        .scale_kind = ScaleKind::slots,
+        .zeros = Zeros::in_scale,
+        .granularity = 8},
+       "key.zeros is 3, expected what u4 has beside scales of f16"},
+      {{.dtype = DType::bf16, .hadamard = {.block = 24}}, "key.hadamard is of blocks of 24"},
+      {{.dtype = DType::bf16, .hadamard = {.block = 64}}, "divides heads of 32"},
+      {{.dtype = DType::bf16, .hadamard = {.sign_seed = 7}}, "signs by 7, expected none"},
+      {{.dtype = DType::bf16, .has_channel_scales = 2}, "key.has_channel_scales is 2"},
+      {{.dtype = DType::bf16, .has_channel_scales = 1}, "key.has_channel_scales differs"},
+      {{.dtype = DType::f8_e4m3,
+        .scale_dtype = DType::f32,
+        .scale_kind = ScaleKind::shared,
+        .granularity = 8},
+       "key.dtype differs from the receiver's"}};
+  for (const auto& [form, reason] : cases) {
+    Peer other(network, *to.transport);
+    Hello hello;
+    hello.geometry = geometry;
+    hello.geometry.key = form;
+    other.send(hello);
+    poll();
+    EXPECT_THAT(other.receive<Unwelcome>().reason, HasSubstr(reason));
+  }
   EXPECT_EQ(to.receiver.figures().announced, 0);
   EXPECT_EQ(to.receiver.figures().refused_messages, 0);
 }

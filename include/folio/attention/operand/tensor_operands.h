@@ -23,7 +23,10 @@ namespace detail {
 /// head, column)`, the address of an element of either.
 template <class Self, DType D, DType ScaleDType, int QuantizationGranularity>
 struct PackedOperand : ContiguousRows<Self>, OperandTmaTiles<Self, TmaSizes{D}> {
-  static_assert(is_supported(D), "MHAOperand: dtype has no element type");
+  static_assert(
+      is_supported(D),
+      "MHAOperand: dtype has no element type, as packed and block formats: these are planes "
+      "of PagedKVView alone");
   static_assert(ScaleDType == DType::invalid || is_scale_dtype(ScaleDType),
                 "MHAOperand: scale_dtype is no scale's type");
   static_assert(QuantizationGranularity >= 1, "MHAOperand: quantization_granularity is at least 1");

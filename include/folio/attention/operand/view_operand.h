@@ -23,7 +23,10 @@ namespace folio::inline v1 {
 template <DType D, DType ScaleDType = DType::invalid>
 struct ViewMHAOperand
     : detail::PagedOperandTmaTiles<ViewMHAOperand<D, ScaleDType>, detail::TmaSizes{D}> {
-  static_assert(detail::is_supported(D), "ViewMHAOperand: dtype has no element type");
+  static_assert(
+      detail::is_supported(D),
+      "ViewMHAOperand: dtype has no element type, as packed and block formats: these are planes "
+      "of PagedKVView alone");
   static_assert(ScaleDType == DType::invalid || detail::is_scale_dtype(ScaleDType),
                 "ViewMHAOperand: scale_dtype is no scale's type");
   using device_type = ViewMHAOperand;
@@ -128,7 +131,7 @@ struct ViewMHAOperand
 /// A view as an operand of the given element types. `context_lengths` [batch] and the table are
 /// borrowed. Strides may be negative: data is then not the lowest address. Errors: invalid_argument
 /// if the view's data is null, its dtype or scale dtype is another, page_size or granularity is
-/// less than 1, or slot_stride_bytes is 0.
+/// less than 1, slot_stride_bytes is 0, or its rows are rotated or scaled by channels.
 template <DType D, DType ScaleDType = DType::invalid>
 [[nodiscard]] Result<ViewMHAOperand<D, ScaleDType>> view_operand(const PagedKVView& view,
                                                                  const PageTable& table,
@@ -154,6 +157,11 @@ template <DType D, DType ScaleDType = DType::invalid>
   if (view.slot_stride_bytes == 0)
     return fail(Errc::invalid_argument,
                 "view_operand: view.slot_stride_bytes is 0, expected another number of bytes");
+  if (view.hadamard != Hadamard{} || view.has_channel_scales)
+    return fail(Errc::invalid_argument,
+                "view_operand: the view has {}, expected rows as they are: an operand says nothing "
+                "of them",
+                view.has_channel_scales ? "channel_scales" : "a hadamard rotation");
   return ViewMHAOperand<D, ScaleDType>{view, table, context_lengths, max_length};
 }
 

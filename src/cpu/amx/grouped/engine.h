@@ -38,6 +38,7 @@ namespace folio::inline v1::amx {
 template <class I, class Sizes>
 class GroupedEngine : public GroupedMemory<Sizes> {
  public:
+  using InstructionSet = I;
   using Math = softmax::StateMath<I, skeleton::Log2Units>;
   FOLIO_ALWAYS_INLINE static Mutant mutant() { return I::mutant; }
 

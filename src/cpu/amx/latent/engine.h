@@ -35,6 +35,7 @@ template <class I, class S>
 class LatentEngine : public LatentMemory<S> {
  public:
   using Sizes = S;
+  using InstructionSet = I;
   using Math = softmax::StateMath<I, typename LatentSoftmax<I, S>::Units>;
   FOLIO_ALWAYS_INLINE static Mutant mutant() { return I::mutant; }
 

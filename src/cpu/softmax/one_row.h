@@ -1,44 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/portable/softmax.h: one row of logits to probabilities, the online softmax state.
+/// src/cpu/softmax/one_row.h: one row of logits to probabilities, the online softmax state.
 ///
 /// Source: Milakov and Gimelshein 2018, online normalizer calculation.
 #pragma once
 
 #include <cstdint>
 
-#include "cpu/portable/scratch.h"
 #include "cpu/skeleton/state.h"
 #include "cpu/softmax/terms.h"
 #include "cpu/vec/simd.h"
 #include "kernel/units.h"
 
-namespace folio::inline v1::portable {
-
-using skeleton::LogitTerms;
-using skeleton::State;
+namespace folio::inline v1::softmax {
 
 template <class I>
-struct Softmax {
+struct OneRow {
   using Units = skeleton::NaturalUnits;
-  using Terms = softmax::Terms<I, Units>;
   using V = Simd<I>;
   using F = typename V::F;
   static constexpr int W = V::W;
   static constexpr float minus_infinity = -__builtin_inff();
 
-  /// Turns the row's products into probabilities relative to the row's new maximum, updates maximum
-  /// and denominator, and leaves the factor for the row's output in `rescale`. A row that sees
+  /// Turns products x [tile_keys] of row r into probabilities relative to the row's new maximum,
+  /// updates maximum and denominator, and returns the factor for the row's output. A row that sees
   /// nothing of the tile keeps its state bit for bit.
-  static void row(const Scratch& s, const State& state, int r, uint64_t seen,
-                  const LogitTerms& terms) {
-    float* x = s.scores + static_cast<int64_t>(r) * tile_keys;
+  static float run(float* x, const skeleton::State& state, int r, uint64_t seen,
+                   const skeleton::LogitTerms& terms) {
     if (seen == 0) {
       for (int i = 0; i < tile_keys; i += W) V::store(x + i, F{});
-      s.rescale[r] = 1.0f;
-      return;
+      return 1.0f;
     }
     if (terms.softcap != 0.0f || terms.alibi || terms.bias != nullptr)
-      Terms::of_row(
+      Terms<I, Units>::of_row(
           x, [](int) { return 1.0f; }, terms);
     F highest = V::splat(minus_infinity);
     for (int i = 0; i < tile_keys; i += W) {
@@ -62,8 +55,8 @@ struct Softmax {
     const float rescale = V::exp_one(old - reference);
     state.maximum[r] = maximum;
     state.denominator[r] = state.denominator[r] * rescale + V::sum(sum);
-    s.rescale[r] = rescale;
+    return rescale;
   }
 };
 
-}  // namespace folio::inline v1::portable
+}  // namespace folio::inline v1::softmax

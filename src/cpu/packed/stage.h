@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/packed/stage.h: from pages to a tile of codes, rows by fours: of K words side by side,
+/// of V bytes; what they are read by, and the rows of the next tile on their way.
+///
+/// Only keys that some row of the task sees are read. ISA-safe: templates on a tag type.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/packed/layout.h"
+#include "cpu/packed/readings.h"
+#include "cpu/packed/sides.h"
+#include "cpu/skeleton/tile_rows.h"
+
+namespace folio::inline v1::packed {
+
+template <class I>
+class Stage {
+  using B = typename I::B;
+  using RowPointers = skeleton::RowPointers;
+  using Turn = skeleton::Turn;
+
+ public:
+  /// `at`: the tile's rows of the task's first head, of which this is number turn.head.
+  static void keys(const Scratch& s, const Form& form, const PagedKVView& view, const KeyTile& tile,
+                   const RowPointers& at, const Turn& turn, int keys) {
+    Readings<I> readings;
+    readings.gather(view, form, tile, at.head + turn.head);
+    readings.spread(form, keys, s.key_scales, readings.has_offsets(view) ? s.key_offsets : nullptr);
+    (form.is_packed ? put_keys<2> : put_keys<1>)(s, form, Rows(view, at, turn), keys);
+  }
+
+  /// Rows of a negative scale change sides with it. Returns whether all scales are numbers.
+  static bool values(const Scratch& s, const Form& form, const PagedKVView& view,
+                     const KeyTile& tile, const RowPointers& at, const Turn& turn, int keys) {
+    Readings<I> readings;
+    readings.gather(view, form, tile, at.head + turn.head);
+    readings.copy(s.value_scales, readings.has_offsets(view) ? s.value_offsets : nullptr);
+    (form.is_packed ? put_values<2> : put_values<1>)(s, form, Rows(view, at, turn), readings, keys);
+    return readings.is_finite();
+  }
+
+ private:
+  /// Rows of the head whose turn it is; each fetches the row of its place in the next tile.
+  class Rows {
+   public:
+    Rows(const PagedKVView& view, const RowPointers& at, const Turn& turn)
+        : dtype(view.dtype),
+          row_(at.row),
+          ahead_(turn.head + 1 < turn.heads ? at.row
+                 : turn.ahead != nullptr    ? turn.ahead->row
+                                            : nullptr),
+          offset_(PageCursor::heads_bytes(view, turn.head)),
+          ahead_offset_(
+              PageCursor::heads_bytes(view, turn.head + 1 < turn.heads ? turn.head + 1 : 0)) {}
+    /// Null where nobody sees the key.
+    FOLIO_ALWAYS_INLINE const std::byte* next(int k, int bytes) const {
+      if (ahead_ != nullptr && ahead_[k] != nullptr)
+        for (int i = 0; i < bytes; i += 64) __builtin_prefetch(ahead_[k] + ahead_offset_ + i, 0, 2);
+      return row_[k] == nullptr ? nullptr : row_[k] + offset_;
+    }
+    DType dtype;
+
+   private:
+    const std::byte* const* row_;
+    const std::byte* const* ahead_;
+    int64_t offset_, ahead_offset_;
+  };
+
+  template <int Parts>
+  static void put_keys(const Scratch& s, const Form& form, const Rows& rows, int keys) {
+    const Codes codes = codes_of(rows.dtype, code_bias);
+    const B table = I::table(codes.of);
+    uint8_t* to = s.keys;
+    for (int k = 0; k < keys; k += 4) {
+      const std::byte* row[4];
+      for (int i = 0; i < 4; ++i) row[i] = rows.next(k + i, form.row);
+      for (int first = 0; first < form.row; first += I::bytes, to += Parts * 4 * I::bytes) {
+        B four[4];
+        for (int i = 0; i < 4; ++i) four[i] = read(row[i], first, form.row - first);
+        I::interleave_words(four);
+        for (int j = 0; j < 4; ++j) {
+          B part[Parts];
+          unpack(table, four[j], part);
+          for (int p = 0; p < Parts; ++p) I::store(to + (p * 4 + j) * I::bytes, part[p]);
+        }
+      }
+    }
+  }
+
+  template <int Parts>
+  static void put_values(const Scratch& s, const Form& form, const Rows& rows,
+                         const Readings<I>& readings, int keys) {
+    const Codes codes = codes_of(rows.dtype, 0);
+    const B table = I::table(codes.of);
+    int8_t* to = s.values;
+    Sides<I> sides;
+    if (readings.has_negative()) sides.gather(form, readings);
+    for (int k = 0; k < keys; k += 4) {
+      const std::byte* row[4];
+      for (int i = 0; i < 4; ++i) row[i] = rows.next(k + i, form.row);
+      for (int first = 0; first < form.row; first += I::bytes) {
+        B part[4][Parts];
+        for (int i = 0; i < 4; ++i) unpack(table, read(row[i], first, form.row - first), part[i]);
+        for (int p = 0; p < Parts; ++p, to += 4 * I::bytes) {
+          B four[4] = {part[0][p], part[1][p], part[2][p], part[3][p]};
+          I::interleave(four);
+          if (readings.has_negative()) sides.change(form, k, first / I::bytes, four);
+          for (int j = 0; j < 4; ++j) I::store(to + j * I::bytes, four[j]);
+        }
+      }
+    }
+  }
+
+  /// The register that begins with byte `first` of a row, of which `left` bytes are left.
+  FOLIO_ALWAYS_INLINE static B read(const std::byte* row, int first, int left) {
+    if (row == nullptr) return B{};
+    return left >= I::bytes ? I::load(row + first) : I::load_some(row + first, left);
+  }
+  template <int Parts>
+  FOLIO_ALWAYS_INLINE static void unpack(B table, B x, B (&part)[Parts]) {
+    if constexpr (Parts == 1) {
+      part[0] = x;
+    } else {
+      part[0] = I::look_up(table, I::low_patterns(x));
+      part[1] = I::look_up(table, I::high_patterns(x));
+    }
+  }
+};
+
+}  // namespace folio::inline v1::packed
