@@ -28,6 +28,18 @@ namespace {
 
 using Work = AppendWork;
 
+/// Of bf16, with scales: of four bits, or turned.
+constexpr AppendCase packed(const char* shape, DType to, DType scale_dtype, int32_t granule,
+                            Hadamard hadamard = {}, bool rotates = false,
+                            Zeros zeros = Zeros::none) {
+  AppendCase c{shape, Work::append, DType::bf16, to, rotates, true};
+  c.granule = granule;
+  c.scale_dtype = scale_dtype;
+  c.zeros = zeros;
+  c.hadamard = hadamard;
+  return c;
+}
+
 constexpr AppendCase cases[] = {
     {"append/f32_to_bf16", Work::append, DType::f32, DType::bf16},
     {"append/rope/f32_to_bf16", Work::append, DType::f32, DType::bf16, true},
@@ -68,6 +80,22 @@ constexpr AppendCase cases[] = {
      true, true, 0, 576, AppendCache::latent},
     {"append/latent/bf16_to_q8_0", Work::append, DType::bf16, DType::q8_0, false, false, 0, 576,
      AppendCache::latent},
+    packed("append/bf16_to_i4/f16_per_32", DType::i4, DType::f16, 32),
+    packed("append/turned/bf16_to_i4/f16_per_32", DType::i4, DType::f16, 32, {.block = 128}),
+    packed("append/turned/rope/bf16_to_i4/f16_per_32", DType::i4, DType::f16, 32, {.block = 128},
+           true),
+    packed("append/turned/bf16_to_i4/f16_per_128", DType::i4, DType::f16, 128, {.block = 128}),
+    packed("append/turned/bf16_to_i4_halves/f16_per_32", DType::i4_halves, DType::f16, 32,
+           {.block = 128}),
+    packed("append/turned/bf16_to_u4/f16_and_pattern_per_32", DType::u4, DType::f16, 32,
+           {.block = 128}, false, Zeros::patterns),
+    packed("append/bf16_to_e2m1/e4m3_per_16", DType::f4_e2m1, DType::f8_e4m3, 16),
+    packed("append/turned/bf16_to_e2m1/e4m3_per_16", DType::f4_e2m1, DType::f8_e4m3, 16,
+           {.block = 128}),
+    packed("append/turned/bf16_to_e2m1/e8m0_per_32", DType::f4_e2m1, DType::f8_e8m0, 32,
+           {.block = 128}),
+    packed("append/turned/bf16_to_i8/scale_per_token_and_head", DType::i8, DType::f32, 128,
+           {.block = 128}),
     {"copy_pages/bf16_to_q8_0", Work::copy_pages, DType::bf16, DType::q8_0},
     {"copy_pages/q8_0_to_bf16", Work::copy_pages, DType::q8_0, DType::bf16},
     {"append/rope/bf16_to_bf16/one_token_in_256_sequences", Work::append, DType::bf16, DType::bf16,

@@ -17,9 +17,10 @@ namespace {
 constexpr int32_t page_size = 64;
 constexpr int32_t decode_position = 1000;
 
-int64_t tokens_beyond_caches(const AppendShape& shape) {
-  // of all planes, in the narrowest type
-  const int64_t token_bytes = int64_t{shape.planes} * shape.heads * shape.head_size;
+int64_t tokens_beyond_caches(const AppendShape& shape, DType dtype) {
+  // of all planes; a byte an element, which is what most types have at the least
+  const int64_t head_bytes = detail::is_packed(dtype) ? shape.head_size / 2 : shape.head_size;
+  const int64_t token_bytes = int64_t{shape.planes} * shape.heads * head_bytes;
   return std::clamp<int64_t>(cache_bytes() / token_bytes, 16 * 1024, 64 * 1024) / page_size *
          page_size;
 }
@@ -30,16 +31,14 @@ AppendWorkload::AppendWorkload(const AppendCase& c, int threads)
     : case_(c),
       shape_(c.cache),
       executor_(threads == 1 ? serial_executor() : default_executor(threads)) {
-  tokens_ = c.tokens != 0 ? c.tokens : tokens_beyond_caches(shape_);
-  // of a plane
-  const int64_t elements =
-      (decodes() ? tokens_ * page_size : tokens_) * shape_.heads * shape_.head_size;
-  const int64_t from_bytes = row_bytes(c.from, elements), to_bytes = row_bytes(c.to, elements);
+  tokens_ = c.tokens != 0 ? c.tokens : tokens_beyond_caches(shape_, c.to);
+  elements_ = (decodes() ? tokens_ * page_size : tokens_) * shape_.heads * shape_.head_size;
+  const int64_t from_bytes = row_bytes(c.from, elements_), to_bytes = row_bytes(c.to, elements_);
   const bool copies = c.work == AppendWork::copy_pages || c.work == AppendWork::copy_slots;
   source_ = std::make_unique<HugeMemory>(
       copies ? 2 * from_bytes : row_bytes(c.from, tokens_ * shape_.row_elements()));
   target_ = std::make_unique<HugeMemory>(c.work == AppendWork::rotate ? 1 : 2 * to_bytes);
-  scales_ = std::make_unique<HugeMemory>(2 * elements / c.granule * 4);
+  scales_ = std::make_unique<HugeMemory>(2 * scale_bytes());
   fill();
   pages_.resize(static_cast<size_t>(decodes() ? tokens_ : tokens_ / page_size));
   for (size_t i = 0; i < pages_.size(); ++i)
@@ -48,7 +47,7 @@ AppendWorkload::AppendWorkload(const AppendCase& c, int threads)
   make_table();
   key_ = plane(target_->data(), c.to, c.has_scales ? scales_->data() : nullptr);
   value_ = plane(target_->data() + to_bytes, c.to,
-                 c.has_scales ? scales_->data() + elements / c.granule * 4 : nullptr);
+                 c.has_scales ? scales_->data() + scale_bytes() : nullptr);
   from_[0] = {plane(source_->data(), c.from, nullptr),
               plane(source_->data() + from_bytes, c.from, nullptr)};
   to_[0] = {key_, value_};
@@ -81,7 +80,7 @@ std::string AppendWorkload::check() {
   const int64_t some = std::min<int64_t>(tokens_, page_size);
   std::vector<std::byte> memory(
       static_cast<size_t>(row_bytes(case_.to, some * shape_.heads * shape_.head_size)));
-  std::vector<float> scales(static_cast<size_t>(some * shape_.heads * granules_per_head()));
+  std::vector<float> scales(static_cast<size_t>(some * shape_.heads * scale_bytes_of_head() / 4));
   PagedKVView exact = key_;
   exact.data = memory.data();
   exact.num_pages = 1;
@@ -99,7 +98,13 @@ std::string AppendWorkload::check() {
   if (case_.rotates) args.rope = &rope;
   args.slots = slots.data();
   reference::append({}, args);
-  for (int64_t t = 0; t < some; ++t) {
+  return difference(exact, some);
+}
+
+std::string AppendWorkload::difference(const PagedKVView& exact, int64_t tokens) const {
+  const bool is_packed = detail::is_packed(case_.to);
+  int64_t steps = 0;
+  for (int64_t t = 0; t < tokens; ++t) {
     for (int32_t h = 0; h < shape_.heads; ++h) {
       for (int32_t d = 0; d < shape_.head_size; ++d) {
         const int64_t page = decodes() ? t : pages_[0],
@@ -107,16 +112,25 @@ std::string AppendWorkload::check() {
         const double a = reference::element(key_, page, slot, h, d),
                      e = reference::element(exact, 0, t, h, d);
         const bool is_narrow = bit_width(case_.to) == 8 || block_elements(case_.to) > 1;
-        const double step = is_narrow ? std::fabs(e) / 8.0 + 0.02 : std::fabs(e) / 128.0 + 1e-6;
-        if (!(std::fabs(a - e) <= step))
-          return "token " + std::to_string(t) + " differs from the reference";
+        double step = is_narrow ? std::fabs(e) / 8.0 + 0.02 : std::fabs(e) / 128.0 + 1e-6;
+        if (is_packed) step = std::fabs(e) / 500.0 + 1e-6;
+        if (std::fabs(a - e) <= step) continue;
+        // K is rotated in double there: a value in many falls on the other side of a tie
+        if (is_packed && std::fabs(a - e) < 2.0 && ++steps < tokens * shape_.heads) continue;
+        return "token " + std::to_string(t) + " differs from the reference";
       }
     }
   }
   return {};
 }
 
-int64_t AppendWorkload::granules_per_head() const { return shape_.head_size / case_.granule; }
+int64_t AppendWorkload::scale_bytes() const {
+  return elements_ / shape_.head_size * scale_bytes_of_head();
+}
+int64_t AppendWorkload::scale_bytes_of_head() const {
+  const int64_t numbers = case_.zeros == Zeros::none ? 1 : 2;
+  return shape_.head_size / case_.granule * numbers * bit_width(case_.scale_dtype) / 8;
+}
 
 void AppendWorkload::fill() const {
   uint32_t state = 1;
@@ -188,16 +202,19 @@ PagedKVView AppendWorkload::plane(std::byte* data, DType dtype, std::byte* scale
     v.head_stride_bytes = page_size * row;
     v.slot_stride_bytes = row;
   }
-  const int64_t of_head = 4 * granules_per_head();
-  if (scales != nullptr)
-    v.scales = {scales,
-                DType::f32,
-                case_.granule,
-                page_size * shape_.heads * of_head,
-                shape_.heads * of_head,
-                of_head,
-                4,
-                nullptr};
+  v.hadamard = case_.hadamard;
+  if (scales == nullptr) return v;
+  const int64_t of_head = scale_bytes_of_head(), number = bit_width(case_.scale_dtype) / 8;
+  v.scales = {scales,
+              case_.scale_dtype,
+              case_.granule,
+              page_size * shape_.heads * of_head,
+              shape_.heads * of_head,
+              of_head,
+              case_.zeros == Zeros::none ? number : 2 * number,
+              nullptr,
+              case_.zeros,
+              case_.zeros == Zeros::none ? 0 : number};
   return v;
 }
 

@@ -30,6 +30,9 @@ struct AppendCase {
   int64_t tokens = 0;
   int32_t granule = 128;  ///< elements
   AppendCache cache = AppendCache::token_major;
+  DType scale_dtype = DType::f32;
+  Zeros zeros = Zeros::none;  ///< of a packed type
+  Hadamard hadamard = {};     ///< of both planes
 };
 
 /// Heads of a case, and where they lie in a row of the source.
@@ -63,7 +66,11 @@ class AppendWorkload {
 
  private:
   [[nodiscard]] bool decodes() const { return case_.tokens != 0; }
-  [[nodiscard]] int64_t granules_per_head() const;
+  /// Of a plane, zero points beside them.
+  [[nodiscard]] int64_t scale_bytes() const;
+  [[nodiscard]] int64_t scale_bytes_of_head() const;
+  /// How a value that was stored differs from the reference's; empty: not.
+  [[nodiscard]] std::string difference(const PagedKVView& exact, int64_t tokens) const;
   void fill() const;
   void make_batch();
   void make_table();
@@ -76,6 +83,7 @@ class AppendWorkload {
   AppendShape shape_;
   Executor executor_;
   int64_t tokens_ = 0;
+  int64_t elements_ = 0;  ///< of a plane
   std::unique_ptr<HugeMemory> source_, target_, scales_;
   std::vector<uint32_t> pages_;
   std::vector<int32_t> offsets_, lengths_;

@@ -44,6 +44,13 @@ Case paired(Case c) {
   return c;
 }
 
+/// The same with rotated keys and values.
+Case rotated(Case c) {
+  c.shape += "/rotated";
+  c.workload.hadamard = {.block = 128};
+  return c;
+}
+
 /// The same with q and weights rounded to 8 bits.
 Case rounded(Case c) {
   c.shape += "/int8_operands";
@@ -101,17 +108,25 @@ void add_decode(std::vector<Case>& cases) {
   }
 }
 
-/// 8 bits with all forms of scales, and bf16 beside them, for one sequence and for 16.
+/// 8 bits with all forms of scales, four bits rotated and not, and bf16 beside them, for one
+/// sequence and for 16.
 void add_bytes_of_batches(std::vector<Case>& cases) {
   for (const int32_t sequences : {1, 16}) {
     for (const int32_t group : {1, 4, 8}) {
       for (const StorageOrder order : orders) {
-        for (const DType dtype : {DType::bf16, DType::i8, DType::f8_e4m3}) {
+        for (const DType dtype :
+             {DType::bf16, DType::i8, DType::f8_e4m3, DType::i4, DType::f4_e2m1}) {
           Case c = decode(dtype, group, 8 * k, 64, order);
           c.workload.sequences = sequences;
           c.shape = decode_name(dtype, group, "8k_batch" + std::to_string(sequences), 64, order);
           cases.push_back(c);
-          if (dtype != DType::bf16) add_scale_forms(c, false, cases);
+          if (folio::detail::is_packed(dtype)) {
+            cases.push_back(rounded(c));
+            cases.push_back(rotated(c));
+            cases.push_back(rounded(rotated(c)));
+          } else if (dtype != DType::bf16) {
+            add_scale_forms(c, false, cases);
+          }
         }
       }
     }
@@ -302,6 +317,12 @@ std::vector<Comparison> comparisons() {
                            std::to_string(group) + ", " + name(order),
                        decode_name(DType::bf16, group, "8k", 64, order),
                        decode_name(dtype, group, "8k", 64, order)});
+      for (const DType dtype : {DType::i4, DType::f4_e2m1})
+        all.push_back(
+            {"rotated " + std::string(folio::name(dtype)) + " against bf16 tokens/s, group " +
+                 std::to_string(group) + ", " + name(order),
+             decode_name(DType::bf16, group, "8k_batch1", 64, order),
+             decode_name(dtype, group, "8k_batch1", 64, order) + "/rotated/int8_operands"});
     }
   }
   for (const int32_t group : {1, 2, 4, 8, 16})

@@ -21,7 +21,12 @@ std::vector<std::byte> random_elements(DType dtype, double low, double high, uin
   constexpr size_t period = 32771;
   std::mt19937_64 random(from);
   std::uniform_real_distribution<double> uniform(low, high);
-  if (block_elements(dtype) > 1) {  // any patterns, of a scale
+  if (folio::detail::is_packed(dtype)) {  // any patterns
+    std::vector<std::byte> values(period);
+    for (std::byte& b : values) b = static_cast<std::byte>(random());
+    return values;
+  }
+  if (folio::detail::is_block(dtype)) {  // any patterns, of a scale
     const auto bytes = static_cast<size_t>(row_bytes(dtype, block_elements(dtype)));
     std::vector<std::byte> blocks(period * bytes);
     for (std::byte& b : blocks) b = static_cast<std::byte>(random());

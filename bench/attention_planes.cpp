@@ -17,6 +17,12 @@ KVShape kv_shape(const WorkloadShape& s, int32_t head_size, bool is_single) {
                 .order = s.order};
   if (is_scaled(s.dtype)) shape.scale_dtype = DType::f32;
   if (s.scales == ScaleForm::granule_of_32) shape.quantization_granularity = 32;
+  if (folio::detail::is_packed(s.dtype)) {  // as NVFP4, or as q4_0
+    const bool is_float = s.dtype == DType::f4_e2m1;
+    shape.scale_dtype = is_float ? DType::f8_e4m3 : DType::f16;
+    shape.quantization_granularity = is_float ? 16 : 32;
+  }
+  shape.hadamard = s.hadamard;
   return shape;
 }
 
@@ -48,7 +54,8 @@ void Workload::make_planes() {
   if (is_scaled(shape_.dtype)) {
     scales_ = std::make_unique<HugeMemory>(scale_page_bytes(key_shape).value() * pages);
     const double one = 1.0 / largest(shape_.dtype);
-    repeat(random_elements(DType::f32, 0.5 * one, 1.5 * one), scales_->data(), scales_->bytes());
+    repeat(random_elements(key_shape.scale_dtype, 0.5 * one, 1.5 * one), scales_->data(),
+           scales_->bytes());
     scales = {scales_->data(), scales_->bytes()};
   }
   planes_ = folio::make_planes(key_shape, pages, {memory, key_bytes}, scales).value()[0];

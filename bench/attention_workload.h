@@ -41,8 +41,10 @@ struct WorkloadShape {
   StorageOrder order = StorageOrder::token_major;
   bool is_paired = false;  ///< each head's K and V of a token side by side: [.., heads, 2, D]
   DType dtype =
-      /// of K and V; 8-bit ones have f32 scales. q and out: f32 with f32, else bf16
+      /// of K and V; 8-bit ones have f32 scales, f4_e2m1 an f8_e4m3 scale for 16 elements, others
+      /// of four bits an f16 scale for 32. q and out: f32 with f32, else bf16
       DType::bf16;
+  Hadamard hadamard = {};  ///< of K and V
   ScaleForm scales = ScaleForm::token_and_head;
   Mask mask = Mask::full();
   bool bf16_operands = false;  ///< AttentionProblem's

@@ -139,7 +139,7 @@ Result<CapacityPlan> make_capacity_plan(const CapacityOptions& options,
   const ModelOptions& model = options.model;
   const int32_t tokens_per_block = trace.front().tokens_per_block;
   if (Status s = check_page_size(model.page_size, tokens_per_block); !s.is_ok()) return s;
-  const KVShape shape = kv_shape_of(model.sizes, tokens_per_block, model.kv_dtype);
+  const KVShape shape = kv_shape_of(model.sizes, tokens_per_block, model.kv);
   const auto values = page_bytes(shape);
   if (!values) return values.error();
   const auto scales = scale_page_bytes(shape);

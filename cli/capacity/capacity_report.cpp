@@ -36,7 +36,7 @@ std::string model_of(const CapacityOptions& options, const CapacityPlan& plan) {
   return fmt::format(
       "{}, {} layers, {} KV heads of {}, {}: {} bytes a token, {:.1f} MiB a block "
       "of {} tokens",
-      options.model.name, m.layers, m.kv_heads, m.head_size, name(options.model.kv_dtype),
+      options.model.name, m.layers, m.kv_heads, m.head_size, describe(options.model.kv),
       plan.bytes_per_token, static_cast<double>(plan.bytes_per_block) / bytes_per_mib,
       plan.tokens_per_block);
 }
@@ -109,7 +109,8 @@ std::string json_of(const CapacityOptions& options, const CapacityPlan& plan) {
   j["layers"] = model.sizes.layers;
   j["kv_heads"] = model.sizes.kv_heads;
   j["head_size"] = model.sizes.head_size;
-  j["kv_dtype"] = name(model.kv_dtype);
+  j["kv_dtype"] = name(model.kv.dtype);
+  j["kv_format"] = describe(model.kv);
   j["bytes_per_token"] = plan.bytes_per_token;
   j["bytes_per_block"] = plan.bytes_per_block;
   j["policy"] = name(options.policy);

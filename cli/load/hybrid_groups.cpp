@@ -12,7 +12,8 @@ constexpr int64_t state_element_bytes = 2;
 
 Result<int64_t> bytes_of(const LayerKind& kind, const GroupSizes& sizes) {
   if (kind.rule == GroupRule::state) return kind.state_elements * state_element_bytes * kind.layers;
-  const KVShape shape = kv_shape_of(shape_of(kind), sizes.page_size, sizes.dtype);
+  if (Status s = check_format(sizes.kv, kind.head_size); !s.is_ok()) return s;
+  const KVShape shape = kv_shape_of(shape_of(kind), sizes.page_size, sizes.kv);
   const auto values = page_bytes(shape);
   if (!values) return values.error();
   const auto scales = scale_page_bytes(shape);

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "folio/attention/mask.h"
-#include "folio/core/dtype.h"
 #include "folio/core/status.h"
 #include "folio/pool/page_pool.h"
 #include "load/model.h"
@@ -49,14 +48,14 @@ std::string hybrid_model_names();
 struct GroupSizes {
   int32_t page_size = 16;
   int32_t checkpoint = 512;  ///< tokens of a page of states, a multiple of page_size
-  DType dtype = DType::bf16;
+  KVFormat kv = {};
 };
 
 /// Attention, of layers that are no states.
 ModelShape shape_of(const LayerKind& kind);
 Mask mask_of(const LayerKind& kind);
 
-/// Errors: those of page_bytes
+/// Errors: those of check_format and page_bytes
 Result<std::vector<GroupOptions>> groups_of(const HybridModel& model, const GroupSizes& sizes);
 /// One group whose pages have everything of all layers: keys and values of `page_size` tokens, or,
 /// of a model with states, those of `checkpoint` tokens and the state behind them.

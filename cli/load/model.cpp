@@ -28,14 +28,17 @@ Result<ModelShape> find_model(std::string_view name) {
                             printable(name, 40), hybrid_model_names()));
 }
 
-KVShape kv_shape_of(const ModelShape& model, int32_t page_size, DType dtype) {
+KVShape kv_shape_of(const ModelShape& model, int32_t page_size, const KVFormat& format) {
   return {.num_layers = model.layers,
           .num_heads = model.kv_heads,
           .head_size = model.head_size,
           .page_size = page_size,
-          .dtype = dtype,
+          .dtype = format.dtype,
           .is_mla = model.is_mla,
-          .scale_dtype = bit_width(dtype) == 8 ? DType::f32 : DType::invalid};
+          .scale_dtype = format.scales(),
+          .quantization_granularity = format.granule(),
+          .zeros = format.zeros,
+          .hadamard = format.hadamard};
 }
 
 AttentionProblem problem_of(const ModelShape& model, const KVPlanes& planes) {

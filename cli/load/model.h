@@ -8,6 +8,7 @@
 #include "folio/attention/problem.h"
 #include "folio/cache/planes.h"
 #include "folio/core/status.h"
+#include "load/kv_format.h"
 
 namespace folio::cli {
 
@@ -24,9 +25,8 @@ struct ModelShape {
 /// "llama-3-8b" or "deepseek-v3". Errors: invalid_argument for any other name
 Result<ModelShape> find_model(std::string_view name);
 
-/// How the tool stores it: token-major pages over all layers; 8-bit types with one f32 scale per
-/// token and head.
-KVShape kv_shape_of(const ModelShape& model, int32_t page_size, DType dtype);
+/// How the tool stores it: token-major pages over all layers.
+KVShape kv_shape_of(const ModelShape& model, int32_t page_size, const KVFormat& format);
 
 /// Causal attention over planes of that shape, f32 queries and outputs. `planes`: any layer's.
 AttentionProblem problem_of(const ModelShape& model, const KVPlanes& planes);

@@ -27,14 +27,6 @@ constexpr int32_t most_batch = 4096;
 constexpr int32_t most_step_tokens = 1 << 20;
 constexpr int32_t most_threads = 4096;
 
-CLI::Validator kv_dtypes() {
-  std::vector<std::pair<std::string, int64_t>> names;
-  for (const DType dtype :
-       {DType::bf16, DType::f16, DType::f32, DType::f8_e4m3, DType::f8_e5m2, DType::i8})
-    names.emplace_back(name(dtype), static_cast<int64_t>(dtype));
-  return one_of(std::move(names));
-}
-
 CLI::Validator computes() {
   return one_of({{"attention", static_cast<int64_t>(Compute::attention)},
                  {"none", static_cast<int64_t>(Compute::none)}});
@@ -152,7 +144,8 @@ Status resolve_sizes(ModelOptions& options) {
     return disagree(fmt::format("--v-head-size: got '{}', expected at most the head size {}",
                                 sizes.v_head_size, sizes.head_size));
   }
-  return {};
+  if (Status s = check_format(options.kv, sizes.head_size); !s.is_ok() || !sizes.is_mla) return s;
+  return check_format(options.kv, sizes.v_head_size);
 }
 
 /// `--gib` and `--checkpoint`.
@@ -219,11 +212,7 @@ void add_page_options(CLI::App& app, ModelOptions& options, PolicyChoice& policy
       ->transform(integer_from(1, most_page_size))
       ->capture_default_str()
       ->group("Cache");
-  app.add_option("--kv-dtype", options.kv_dtype,
-                 "Element type; 8-bit types have one f32 scale per token and head")
-      ->transform(kv_dtypes())
-      ->default_str(name(options.kv_dtype))
-      ->group("Cache");
+  add_format_options(app, options.kv);
   const auto choose = [&policy](int64_t number) {
     policy.all = number == all_policies;
     if (!policy.all) policy.eviction = static_cast<Eviction>(number);

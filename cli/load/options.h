@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "folio/core/dtype.h"
 #include "folio/core/status.h"
 #include "folio/pool/page_pool.h"
+#include "load/kv_format.h"
 #include "load/model.h"
 #include "load/tier_options.h"
 
@@ -45,7 +45,7 @@ struct TraceOptions {
 struct ModelOptions {
   std::string name = "llama-3-8b";
   ModelShape sizes = {};  ///< what was given; 0: the model's. After `resolve`: the whole shape
-  DType kv_dtype = DType::bf16;
+  KVFormat kv = {};
   int32_t page_size = 16;
   int32_t checkpoint = 0;  ///< tokens of a page of states; 0: not given
 };
@@ -93,7 +93,7 @@ struct ReplayOptions {
 };
 
 /// Parts of the options, for other commands: the trace and what is written; the model; page size,
-/// dtype and policy.
+/// format and policy.
 void add_trace_options(CLI::App& app, TraceOptions& options, OutputOptions& output);
 void add_model_options(CLI::App& app, ModelOptions& options);
 void add_page_options(CLI::App& app, ModelOptions& options, PolicyChoice& policy);

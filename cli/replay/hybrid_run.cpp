@@ -19,7 +19,7 @@ std::vector<LayerRunnerOptions> layers_of(const ModelOptions& options, const Hyb
     if (kind.rule != GroupRule::state) {
       const ModelShape shape = shape_of(kind);
       layers.push_back({.model = shape,
-                        .shape = kv_shape_of(shape, options.page_size, options.kv_dtype),
+                        .shape = kv_shape_of(shape, options.page_size, options.kv),
                         .mask = mask_of(kind),
                         .group = g,
                         .first_layer = first});
@@ -37,7 +37,7 @@ TierDemand below(const ReplayOptions& options, std::span<const TraceRequest> tra
       .page_size = task.page_size,
       .max_batch = options.steps.max_batch,
       .fingerprint = fmt::format("{}, {}, {}, {} tokens a page, {} a state", model.name, what,
-                                 name(model.kv_dtype), model.page_size, model.checkpoint)};
+                                 describe(model.kv), model.page_size, model.checkpoint)};
   for (const GroupOptions& group : task.groups) {
     const int64_t tokens = group.rule == GroupRule::state ? group.checkpoint : task.page_size;
     const auto pages_of = [&](int64_t all) { return (all + tokens - 1) / tokens; };
@@ -54,7 +54,7 @@ TierDemand below(const ReplayOptions& options, std::span<const TraceRequest> tra
 Result<HybridTasks> tasks_of(const ReplayOptions& options, const HybridModel& model,
                              std::span<const TraceRequest> trace) {
   const ModelOptions& pages = options.model;
-  const GroupSizes sizes{pages.page_size, pages.checkpoint, pages.kv_dtype};
+  const GroupSizes sizes{pages.page_size, pages.checkpoint, pages.kv};
   auto groups = groups_of(model, sizes);
   if (!groups) return groups.error();
   const GroupOptions uniform = uniform_group(*groups, sizes);

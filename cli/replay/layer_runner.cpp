@@ -155,11 +155,9 @@ Status LayerRunner::attend_layer(const AttentionPlan& plan, int64_t tokens, int3
 
 void LayerRunner::count(const Step& step) {
   const ModelShape& m = options_.model;
-  const int64_t planes = m.is_mla ? 1 : 2;
-  const int64_t scale_bytes = options_.shape.scale_dtype == DType::invalid ? 0 : float_bytes;
-  const int64_t head_bytes =
-      int64_t{m.head_size} * bit_width(options_.shape.dtype) / 8 + scale_bytes;
-  const double token_bytes = static_cast<double>(planes * m.kv_heads * head_bytes);
+  const double token_bytes =  // of all layers
+      static_cast<double>(*page_bytes(options_.shape) + *scale_page_bytes(options_.shape)) /
+      options_.shape.page_size;
   for (size_t i = 0; i < step.entries.size(); ++i) {
     const int64_t context = step.context_lengths[i];
     const int64_t done = context - step.entries[i].new_tokens;
@@ -169,7 +167,7 @@ void LayerRunner::count(const Step& step) {
       visible += keys.end - keys.begin;
     }
     const int64_t first = visible_keys(options_.mask, done, 0, context).keys.begin;
-    totals_.attended_bytes += static_cast<double>(context - first) * token_bytes * m.layers;
+    totals_.attended_bytes += static_cast<double>(context - first) * token_bytes;
     totals_.attended_flops +=
         static_cast<double>(visible) * m.q_heads * 2.0 * (m.head_size + m.v_head_size) * m.layers;
   }

@@ -27,7 +27,7 @@ Result<int64_t> usual_pages(const ModelOptions& model, Compute compute, int64_t 
                             int64_t longest_pages) {
   const int64_t most = std::min(all_pages, int64_t{0x7fffffff});
   if (compute == Compute::none) return most;
-  const auto bytes = page_bytes(kv_shape_of(model.sizes, model.page_size, model.kv_dtype));
+  const auto bytes = page_bytes(kv_shape_of(model.sizes, model.page_size, model.kv));
   if (!bytes) return bytes.error();
   return std::max(std::min(most, usual_cache_bytes / *bytes), longest_pages);
 }
@@ -124,7 +124,7 @@ Result<std::unique_ptr<Engine>> engine_of(const ReplayOptions& options, const Po
                                           int64_t longest_tokens, const Executor& executor) {
   if (options.compute == Compute::none) return std::unique_ptr<Engine>();
   const ModelOptions& model = options.model;
-  const KVShape shape = kv_shape_of(model.sizes, model.page_size, model.kv_dtype);
+  const KVShape shape = kv_shape_of(model.sizes, model.page_size, model.kv);
   const auto page = page_bytes(shape);
   if (!page) return page.error();
   return make_engine(

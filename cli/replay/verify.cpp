@@ -12,7 +12,8 @@
 #include "load/synthetic.h"
 #include "parts/parallel.h"
 #include "reference/attention.h"
-#include "reference/quantise.h"
+#include "reference/hadamard.h"
+#include "replay/stored_row.h"
 #include "support/tolerance.h"
 
 namespace folio::cli {
@@ -21,6 +22,34 @@ namespace {
 // What is kept of a request is checked early when it reaches this size.
 constexpr size_t most_kept_bytes = size_t{64} << 20;
 constexpr int64_t tokens_per_task = 64;
+
+/// Rounding of one element that is turned, in units of u of the largest that its block can give.
+double turns_of(const Hadamard& hadamard) { return std::log2(hadamard.block) + 2.0; }
+
+/// A query that is turned has errors of its own: of the root of a block times its largest element.
+reference::ErrorWeights weights_of(const KVShape& shape) {
+  reference::ErrorWeights weights = test::error_weights(shape.head_size);
+  const Hadamard& hadamard = shape.hadamard;
+  if (hadamard.block != 0)
+    weights.row += turns_of(hadamard) * std::sqrt(static_cast<double>(hadamard.block));
+  return weights;
+}
+
+/// Of each element of the output. What is turned back is a sum over its block, of the errors too.
+std::vector<double> bounds_of(const reference::QueryResult& exact, const Hadamard& hadamard) {
+  std::vector<double> bounds(exact.out.size());
+  for (size_t d = 0; d < bounds.size(); ++d)
+    bounds[d] = test::out_bound(exact, static_cast<int64_t>(d), DType::f32);
+  const auto block = static_cast<size_t>(hadamard.block);
+  for (size_t first = 0; block != 0 && first < bounds.size(); first += block) {
+    double sum = 0.0;
+    for (size_t d = first; d < first + block; ++d)
+      sum += bounds[d] + turns_of(hadamard) * test::f32_roundoff * std::fabs(exact.out[d]);
+    std::fill_n(bounds.begin() + static_cast<std::ptrdiff_t>(first), block,
+                sum / std::sqrt(static_cast<double>(block)));
+  }
+  return bounds;
+}
 
 }  // namespace
 
@@ -90,7 +119,8 @@ void Verifier::check(const Running& sequence) {
   if (is_complete) kept_.erase(found);
 }
 
-// The keys and values of one layer and KV head as a reader of the cache should see them.
+// The keys and values of one layer and KV head as the cache should have them: rotated, if it has
+// them so.
 void Verifier::invent_cache(const Running& sequence, int32_t layer, int32_t kv_head,
                             int64_t tokens) {
   const ModelShape& m = options_.model;
@@ -100,10 +130,11 @@ void Verifier::invent_cache(const Running& sequence, int32_t layer, int32_t kv_h
   if (!m.is_mla) values_.resize(size_of(m.v_head_size));
   parallel_for(executor_, (tokens + tokens_per_task - 1) / tokens_per_task, [&](int64_t task) {
     std::vector<float> row(static_cast<size_t>(m.head_size));
+    StoredRow stored(shape);
     const auto store = [&](RowName name, Role role, double* out) {
       name.role = role;
       fill_row(name, row);
-      reference::stored_row(row, shape.dtype, shape.scale_dtype, m.head_size, 1.0, out);
+      std::ranges::copy(stored.of(row), out);
     };
     const int64_t end = std::min(tokens, (task + 1) * tokens_per_task);
     for (int64_t position = task * tokens_per_task; position < end; ++position) {
@@ -121,7 +152,9 @@ Verifier::Finding Verifier::compare(const Running& sequence, const Sample& sampl
   std::vector<float> q(static_cast<size_t>(m.head_size));
   const TokenId token = sequence.tokens[static_cast<size_t>(sample.position)];
   fill_row({token, sample.position, Role::query, sample.layer, sample.head}, q);
-  const std::vector<double> exact_q(q.begin(), q.end());
+  const Hadamard& hadamard = options_.shape.hadamard;
+  const std::vector<double> exact_q =
+      reference::turned(std::vector<double>(q.begin(), q.end()), hadamard);
 
   // The query's own token is the last it sees.
   const int64_t count = int64_t{sample.position} + 1;
@@ -135,18 +168,21 @@ Verifier::Finding Verifier::compare(const Running& sequence, const Sample& sampl
   rows.v_head_size = m.v_head_size;
   rows.value_stride = m.is_mla ? m.head_size : m.v_head_size;
   rows.scale = options_.scale;
-  const reference::QueryResult exact =
-      reference::attend_rows(rows, test::error_weights(m.head_size));
+  const reference::QueryResult exact = reference::attend_rows(rows, weights_of(options_.shape));
 
+  return compare(reference::turned_back(exact.out, hadamard), bounds_of(exact, hadamard), actual);
+}
+
+Verifier::Finding Verifier::compare(const std::vector<double>& exact,
+                                    const std::vector<double>& bounds, const float* actual) {
   Finding finding;
   test::RelativeRms rms;
-  for (int32_t d = 0; d < m.v_head_size; ++d) {
-    const double expected = exact.out[static_cast<size_t>(d)];
+  for (size_t d = 0; d < exact.size(); ++d) {
     // NaN is infinitely wrong: it would hide from comparisons.
     const double got = std::isfinite(actual[d]) ? static_cast<double>(actual[d]) : HUGE_VAL;
-    finding.share_of_bound = std::max(
-        finding.share_of_bound, std::fabs(got - expected) / test::out_bound(exact, d, DType::f32));
-    rms.add(got, expected);
+    finding.share_of_bound =
+        std::max(finding.share_of_bound, std::fabs(got - exact[d]) / bounds[d]);
+    rms.add(got, exact[d]);
   }
   finding.relative_rms = rms.value();
   return finding;

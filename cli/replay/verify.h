@@ -6,7 +6,9 @@
 /// prefix that was found, if there was one) with all heads, and a share of all other (layer, query,
 /// head) pairs chosen by seed. Keys and values are invented anew from the token history, converted
 /// and scaled as the reference says the cache stores them, and attended with the reference's direct
-/// softmax; each element must lie inside the bound of tests/support/tolerance.h. A wrong page, a
+/// softmax; each element must lie inside the bound of tests/support/tolerance.h. Rows that are
+/// rotated are attended as they are stored, since that is where errors arise, and the output and
+/// its bounds turned back. A wrong page, a
 /// lost append or a wrong length therefore shows, whoever made it.
 #pragma once
 
@@ -77,6 +79,8 @@ class Verifier {
   void invent_cache(const Running& sequence, int32_t layer, int32_t kv_head, int64_t tokens);
   [[nodiscard]] Finding compare(const Running& sequence, const Sample& sample,
                                 const float* actual) const;
+  [[nodiscard]] static Finding compare(const std::vector<double>& exact,
+                                       const std::vector<double>& bounds, const float* actual);
   void record(const Running& sequence, const Sample& sample, const Finding& finding);
 
   VerifierOptions options_;

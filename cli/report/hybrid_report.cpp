@@ -72,7 +72,7 @@ int32_t layers_of(const HybridModel& model) {
 
 std::string model_line(const ModelOptions& options, const HybridModel& model) {
   return fmt::format("{}, {} layers, {} cache; from {}", model.name, layers_of(model),
-                     name(options.kv_dtype), model.source);
+                     describe(options.kv), model.source);
 }
 
 std::string cache_of(const ModelOptions& options, const CacheChoice& cache,
@@ -240,7 +240,8 @@ ordered_json json_head(const TraceOptions& trace, const ModelOptions& options,
   j["source"] = model.source;
   j["layers"] = ordered_json::array();
   for (const LayerKind& kind : model.kinds) j["layers"].push_back(kind.layers);
-  j["kv_dtype"] = name(options.kv_dtype);
+  j["kv_dtype"] = name(options.kv.dtype);
+  j["kv_format"] = describe(options.kv);
   j["requests"] = demand.requests;
   j["prompt_tokens"] = demand.prompt_tokens;
   j["output_tokens"] = demand.output_tokens;

@@ -44,7 +44,7 @@ std::string model_line(const ModelOptions& options, const ReplayFigures& figures
   return fmt::format("{} layers, {} query and {} KV heads of {}{}, {} cache; {} on {} threads",
                      m.layers, m.q_heads, m.kv_heads, m.head_size,
                      m.is_mla ? fmt::format(" (values: the first {})", m.v_head_size) : "",
-                     name(options.kv_dtype), figures.kernel, figures.threads);
+                     describe(options.kv), figures.kernel, figures.threads);
 }
 
 }  // namespace
@@ -151,7 +151,8 @@ std::string json_of(const ReplayOptions& options, const ReplayFigures& f) {
   j["max_share_of_bound"] = f.verify.max_share_of_bound;
   j["kernel"] = f.kernel;
   j["threads"] = f.threads;
-  j["kv_dtype"] = name(model.kv_dtype);
+  j["kv_dtype"] = name(model.kv.dtype);
+  j["kv_format"] = describe(model.kv);
   j["layers"] = model.sizes.layers;
   j["q_heads"] = model.sizes.q_heads;
   j["kv_heads"] = model.sizes.kv_heads;

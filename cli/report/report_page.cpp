@@ -67,7 +67,7 @@ ordered_json facts_of(const ReplayOptions& options) {
     facts.emplace_back(
         "model",
         fmt::format("{}: {} layers, {} query and {} KV heads of {}, {} cache", options.model.name,
-                    m.layers, m.q_heads, m.kv_heads, m.head_size, name(options.model.kv_dtype)));
+                    m.layers, m.q_heads, m.kv_heads, m.head_size, describe(options.model.kv)));
   }
   return facts_of_run(options.trace, options.output, facts);
 }

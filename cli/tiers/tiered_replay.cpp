@@ -10,15 +10,15 @@ Result<std::unique_ptr<TieredPages>> tiers_of(const TierChoice& choice, const Mo
                                               const PlainDemand& demand) {
   if (!choice.any()) return std::unique_ptr<TieredPages>();
   const ModelShape& m = model.sizes;
-  const KVShape shape = kv_shape_of(m, demand.tokens, model.kv_dtype);
+  const KVShape shape = kv_shape_of(m, demand.tokens, model.kv);
   const auto elements = page_bytes(shape);
   if (!elements) return elements.error();
   const auto scales = scale_page_bytes(shape);
   if (!scales) return scales.error();
   const std::string fingerprint =
       fmt::format("{} layers, {} heads of {}{}, {}, {} tokens a page of {}, payloads of {}",
-                  m.layers, m.kv_heads, m.head_size, m.is_mla ? ", latent" : "",
-                  name(model.kv_dtype), demand.tokens, demand.page_size, choice.payload_bytes);
+                  m.layers, m.kv_heads, m.head_size, m.is_mla ? ", latent" : "", describe(model.kv),
+                  demand.tokens, demand.page_size, choice.payload_bytes);
   return make_tiered_pages(choice, {.kinds = {{.page_bytes = *elements + *scales,
                                                .all_pages = demand.all_pages,
                                                .longest_pages = demand.longest_pages}},
