@@ -7,12 +7,13 @@ remain those that both accept.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
 
 from folio_kv.vllm.builder import FolioBuilder
 from folio_kv.vllm.layers import FolioImpl
+from folio_kv.vllm.scaled import SCALED, customized
 
 
 class FolioBackend(CPUAttentionBackend):
@@ -29,12 +30,18 @@ class FolioBackend(CPUAttentionBackend):
         "fp8",
         "fp8_e4m3",
         "fp8_e5m2",
+        *SCALED,
     ]
 
     @classmethod
     def supports_kv_cache_dtype(cls, kv_cache_dtype: str | None) -> bool:
         """Not by what vLLM's kernels have: those of fp8 need AVX-512, folio's do not."""
         return kv_cache_dtype is None or kv_cache_dtype in cls.supported_kv_cache_dtypes
+
+    @classmethod
+    def customize_spec(cls, spec: Any) -> Any:
+        """The bytes of blocks, which vLLM allocates."""
+        return customized(spec)
 
     @classmethod
     def get_supported_head_sizes(cls) -> list[int]:

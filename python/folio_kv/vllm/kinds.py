@@ -15,33 +15,11 @@ from vllm import envs
 from vllm.utils.torch_utils import STR_DTYPE_TO_TORCH_DTYPE
 
 import folio_kv
-
-# vLLM's names of cache types that folio reads and writes; the value is folio's type of the bytes,
-# None: what the tensor says.
-CACHE_DTYPES: dict[str, str | None] = {
-    "auto": None,
-    "float16": None,
-    "bfloat16": None,
-    "fp8": "f8_e4m3",
-    "fp8_e4m3": "f8_e4m3",
-    "fp8_e5m2": "f8_e5m2",
-}
+from folio_kv.vllm.cache_types import CACHE_DTYPES
+from folio_kv.vllm.scaled import SCALED, scaled_pages
 
 # torch's types of q and of the output, as folio names them
 _NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
-
-
-def check_cache_dtype(cache_dtype: str) -> None:
-    """Refuses what vLLM's classes for CPUs would take for fp8, or for the model's type.
-
-    They never ask: vLLM knows more names than these, for GPUs, and the CPU platform selects its
-    classes without a look at the cache's type.
-    """
-    if cache_dtype not in CACHE_DTYPES:
-        raise folio_kv.Unsupported(
-            f"kv_cache_dtype: expected one of {', '.join(CACHE_DTYPES)}; got {cache_dtype}, which "
-            "no attention class for CPUs stores"
-        )
 
 
 def name_of(dtype: torch.dtype) -> str:
@@ -77,13 +55,21 @@ def kind_of(
     )
 
 
+def row_elements(cache_dtype: str, head_size: int) -> int:
+    """Elements of the last dimension of vLLM's tensor; bytes of SCALED types."""
+    scaled = SCALED.get(cache_dtype)
+    return 2 * head_size if scaled is None else scaled.content_bytes(head_size)
+
+
 def pages_of(
     kv_cache: torch.Tensor,
     cache_dtype: str,
+    head_size: int,
     key_scales: float | torch.Tensor = 1.0,
     value_scales: float | torch.Tensor = 1.0,
 ) -> folio_kv.Pages:
-    """folio's view of a layer's cache: a head's K rows of a block lie in front of its V rows.
+    """folio's view of a layer's cache: a head's K rows of a block lie in front of its V rows, but
+    for SCALED types, whose places are vLLM's.
 
     vLLM's block of a head is [slots, 2 * head_size] elements without a gap. As one dense run of K
     and one of V its keys are read front to back, whatever the size of a head, and the rows lie
@@ -92,13 +78,24 @@ def pages_of(
     Shapes: kv_cache [blocks, kv_heads, slots, 2 * head_size]; scales a number or [1, kv_heads, 1,
     1].
     """
-    blocks, heads, slots, both = kv_cache.shape
-    halves = kv_cache.view(blocks, heads, 2 * slots, both // 2)
+    if cache_dtype in SCALED:
+        return scaled_pages(kv_cache, cache_dtype, head_size, key_scales, value_scales)
+    blocks, heads, slots, _ = kv_cache.shape
+    halves = kv_cache.view(blocks, heads, 2 * slots, head_size)
     dtype = CACHE_DTYPES[cache_dtype]
     scales = {} if dtype is None else dict(key_scales=key_scales, value_scales=value_scales)
     return folio_kv.Pages(
         halves[:, :, :slots], halves[:, :, slots:], order="HND", dtype=dtype, **scales
     )
+
+
+def _empty_cache(
+    kv_heads: int, head_size: int, block_size: int, cache_dtype: str, q_dtype: torch.dtype
+) -> torch.Tensor:
+    """A block as vLLM would have it."""
+    element = q_dtype if cache_dtype == "auto" else STR_DTYPE_TO_TORCH_DTYPE[cache_dtype]
+    slots = kv_heads * (SCALED[cache_dtype].head_slots if cache_dtype in SCALED else 1)
+    return torch.empty((1, slots, block_size, row_elements(cache_dtype, head_size)), dtype=element)
 
 
 def why_not_served(
@@ -115,10 +112,9 @@ def why_not_served(
     """None if folio has a kernel for a layer of this geometry on this machine, else the reason."""
     if q_dtype not in _NAMES:
         return f"the model's type {q_dtype}"
-    element = q_dtype if cache_dtype == "auto" else STR_DTYPE_TO_TORCH_DTYPE[cache_dtype]
-    empty = torch.empty((1, kv_heads, block_size, 2 * head_size), dtype=element)
     try:
-        pages = pages_of(empty, cache_dtype)
+        empty = _empty_cache(kv_heads, head_size, block_size, cache_dtype, q_dtype)
+        pages = pages_of(empty, cache_dtype, head_size)
     except folio_kv.Error as error:
         return str(error)
     name = name_of(q_dtype)

@@ -18,11 +18,12 @@ from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackendImpl
 
 import folio_kv
 from folio_kv.vllm.builder import FolioMetadata
+from folio_kv.vllm.cache_types import check_cache_dtype, check_served
 from folio_kv.vllm.kinds import (
-    check_cache_dtype,
     kind_of,
     pages_of,
     reproducible,
+    row_elements,
     why_not_served,
 )
 
@@ -46,6 +47,7 @@ class FolioImpl(CPUAttentionBackendImpl):
         check_cache_dtype(self.kv_cache_dtype)
         self._kinds = {causal: self._kind(causal) for causal in (True, False)}
         self.refusal = self._why_not()
+        check_served(self.kv_cache_dtype, self.refusal)
         self._cache: torch.Tensor | None = None  # the tensor that `_pages` views
         self._pages: folio_kv.Pages | None = None
         self._sink_logits: torch.Tensor | None = None
@@ -101,15 +103,16 @@ class FolioImpl(CPUAttentionBackendImpl):
 
     def _bind(self, layer: Any, kv_cache: torch.Tensor) -> None:
         """Views the layer's cache, which vLLM has bound by now, with the loaded scales."""
-        if kv_cache.shape[-1] != 2 * self.head_size:
+        expected = row_elements(self.kv_cache_dtype, self.head_size)
+        if kv_cache.shape[-1] != expected:
             raise folio_kv.Unsupported(
-                f"kv_cache of {layer.layer_name}: expected rows of {2 * self.head_size} elements "
+                f"kv_cache of {layer.layer_name}: expected rows of {expected} elements "
                 f"(K and V of one head size), got {kv_cache.shape[-1]}"
             )
         scales: list[float | torch.Tensor] = [1.0, 1.0]
         if is_quantized_kv_cache(self.kv_cache_dtype):
             scales = [_scales(layer, "k"), _scales(layer, "v")]
-        self._pages = pages_of(kv_cache, self.kv_cache_dtype, *scales)
+        self._pages = pages_of(kv_cache, self.kv_cache_dtype, self.head_size, *scales)
         self._sink_logits = _f32(self.sinks)
         self._cache = kv_cache
 
@@ -128,8 +131,8 @@ class FolioImpl(CPUAttentionBackendImpl):
         """Appends key and value (unless the cache is another layer's), attends, writes `output`.
 
         Shapes: query, output [tokens, q_heads, head_size]; key, value [tokens, kv_heads,
-        head_size]; kv_cache [blocks, kv_heads, slots, 2 * head_size]. `attn_metadata` None: vLLM
-        sizes its memory, nothing is computed. Errors: NotImplementedError for a quantised output,
+        head_size]; kv_cache as `pages_of` takes it. `attn_metadata` None: vLLM sizes its memory,
+        nothing is computed. Errors: NotImplementedError for a quantised output,
         as in vLLM's own class.
         """
         quantised = output_scale is not None or output_block_scale is not None

@@ -19,7 +19,8 @@ from vllm.model_executor.layers.attention.mla_attention import (
 from vllm.v1.attention.backends.mla.cpu_mla import CPUMLABackend, CPUMLAImpl
 
 import folio_kv
-from folio_kv.vllm.kinds import check_cache_dtype, kind_of, name_of, reproducible
+from folio_kv.vllm.cache_types import check_cache_dtype
+from folio_kv.vllm.kinds import kind_of, name_of, reproducible
 from folio_kv.vllm.report import announce_once
 
 
@@ -78,7 +79,7 @@ class FolioMLAImpl(CPUMLAImpl):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        check_cache_dtype(self.kv_cache_dtype)
+        check_cache_dtype(self.kv_cache_dtype, is_latent=True)
         self.kind = kind_of(
             self.num_heads, self.scale, v_in_key=self.kv_lora_rank, invariance=reproducible()
         )

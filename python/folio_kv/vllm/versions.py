@@ -61,6 +61,13 @@ ENGINE = Engine(
                 "kv_cache_spec layer_names vllm_config device",
             ),
             parameters(_CPU, "CPUAttentionMetadataBuilder.build", _BUILD),
+            parameters(_CPU, "CPUAttentionBackend.customize_spec", "spec"),
+            members(
+                "vllm.v1.kv_cache_interface",
+                "AttentionSpec",
+                "kv_quant_mode num_kv_heads head_size head_size_v num_head_slots "
+                "state_content_bytes",
+            ),
             parameters(
                 _CPU,
                 "CPUAttentionBackendImpl.__init__",

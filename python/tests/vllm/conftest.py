@@ -16,6 +16,7 @@ import pytest
 import vllm_cases
 from vllm_engine import Engine
 from vllm_layers import BLOCKS, HEAD, KV_HEADS, Q_HEADS, SLOTS
+from vllm_scaled import NAMES, zeros_of
 
 HERE = Path(__file__).parent
 
@@ -89,6 +90,9 @@ def make_layer(config: Any) -> Iterator[Callable[..., Any]]:
         config.cache_config.cache_dtype = cache_dtype
         prefix = f"layers.{len(layers)}.attn"
         layer = layer_class(cache_config=config.cache_config, prefix=prefix, **(usual | options))
+        if cache_dtype in NAMES:
+            layer.kv_cache = zeros_of(layer, config)
+            return layer
         element = torch.float32 if cache_dtype == "auto" else torch.uint8
         shape = (BLOCKS, layer.num_kv_heads, SLOTS, 2 * layer.head_size)
         layer.kv_cache = torch.zeros(shape, dtype=element)

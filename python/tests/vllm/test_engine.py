@@ -3,26 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import vllm_cases
-from vllm_cases import EXACT, QUICK, ROUNDED, UNSERVED
-
-Runs = dict[str, dict[str, Any]]
-
-
-def marked(names: Any) -> list[Any]:
-    """The names as parameters: those of `QUICK` with the mark `quick`, the others with `full`."""
-    marks = {name: pytest.mark.quick if name in QUICK else pytest.mark.full for name in names}
-    return [pytest.param(name, marks=mark) for name, mark in marks.items()]
-
-
-def of(runs: Runs, which: str, case: str) -> dict[str, Any]:
-    """What a run said to a case; a case that failed in the engine fails here with its traceback."""
-    result = runs[which][case]
-    assert "error" not in result, f"{case}, {which}: {result['error']}"
-    return result
+from vllm_cases import EXACT, ROUNDED, UNSERVED
+from vllm_runs import Runs, errors_of, marked, of
 
 
 @pytest.mark.parametrize("case", marked(EXACT))
@@ -64,23 +48,13 @@ def test_a_full_cache_preempts_requests(runs: Runs, case: str) -> None:
     assert preemptions > 0
 
 
-def _errors(reference: dict[str, Any], result: dict[str, Any]) -> list[float]:
-    """|difference| of the log-probability of every given token."""
-    pairs = zip(reference["scored"], result["scored"], strict=True)
-    return [
-        abs(a - b)
-        for expected, request in pairs
-        for a, b in zip(expected["prompt_logprobs"], request["prompt_logprobs"], strict=True)
-    ]
-
-
 @pytest.mark.parametrize("case", marked(ROUNDED))
 def test_log_probabilities_are_as_near_to_float32_as_those_of_the_stock_engine(
     runs: Runs, case: str
 ) -> None:
     reference = of(runs, "stock", vllm_cases.reference_of(case))
-    stock = _errors(reference, of(runs, "stock", case))
-    folio = _errors(reference, of(runs, "folio", case))
+    stock = errors_of(reference, of(runs, "stock", case))
+    folio = errors_of(reference, of(runs, "folio", case))
     mean = sum(folio) / len(folio)
     assert mean <= 1.25 * sum(stock) / len(stock), "mean"
     assert max(folio) <= 2.0 * max(stock), "worst"

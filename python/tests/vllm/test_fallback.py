@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from vllm_layers import HEAD, KV_HEADS, Q_HEADS, rows_of, run, step_of
+from vllm_scaled import NAMES
 
 pytestmark = pytest.mark.quick
 
@@ -102,15 +103,75 @@ def test_cross_attention_writes_and_reads_its_cache_on_the_stock_class(
 
 
 @pytest.mark.parametrize(
-    "cache_dtype", ["int8_per_token_head", "int4_per_token_head", "nvfp4", "turboquant_4bit_nc"]
+    ("cache_dtype", "reason"),
+    [
+        ("turboquant_4bit_nc", "indices into a codebook"),
+        ("turboquant_k3v4_nc", "indices into a codebook"),
+        ("turboquant_3bit_nc", "indices into a codebook"),
+        ("nvfp4_4over6", "does not try two scales"),
+        ("ultraquant_4bit", "no attention class for CPUs"),
+        ("fp8_ds_mla", "no attention class for CPUs"),
+    ],
 )
 def test_a_cache_type_that_no_class_for_cpus_stores_is_refused_by_name(
-    make_layer: Any, cache_dtype: str
+    make_layer: Any, cache_dtype: str, reason: str
 ) -> None:
     import folio_kv
 
-    with pytest.raises(folio_kv.Unsupported, match=f"kv_cache_dtype: .*; got {cache_dtype}"):
+    with pytest.raises(
+        folio_kv.Unsupported, match=f"kv_cache_dtype: .*; got {cache_dtype}: .*{reason}"
+    ):
         make_layer(cache_dtype=cache_dtype)
+
+
+@pytest.mark.parametrize("cache_dtype", NAMES)
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (dict(head_size=65), "head_size: expected a multiple of"),
+        (dict(attn_type="encoder_only"), "encoder_only attention"),
+        (dict(attn_type="encoder_decoder"), "encoder_decoder attention"),
+    ],
+)
+def test_a_layer_with_scales_beside_rows_that_folio_lacks_is_refused(
+    make_layer: Any, cache_dtype: str, options: dict[str, Any], reason: str
+) -> None:
+    import folio_kv
+
+    with pytest.raises(folio_kv.Unsupported, match=f"kv_cache_dtype: {cache_dtype}: .*{reason}"):
+        make_layer(cache_dtype=cache_dtype, **options)
+
+
+@pytest.mark.parametrize("head_size", [40, 1024])
+def test_a_head_that_folio_cannot_turn_is_refused(make_layer: Any, head_size: int) -> None:
+    import folio_kv
+
+    with pytest.raises(
+        folio_kv.Unsupported, match="hadamard: expected a power of two from 16 to 512"
+    ):
+        make_layer(cache_dtype="int4_per_token_head", head_size=head_size)
+
+
+def test_k_and_v_of_two_head_sizes_are_refused(config: Any, make_layer: Any) -> None:
+    from dataclasses import replace
+
+    import folio_kv
+
+    layer = make_layer(cache_dtype="int8_per_token_head")
+    spec = replace(layer.get_kv_cache_spec(config), head_size_v=16)
+    with pytest.raises(
+        folio_kv.Unsupported, match="head_size_v: expected that of K .*, 32, got 16"
+    ):
+        layer.attn_backend.customize_spec(spec)
+
+
+def test_a_cache_of_another_types_rows_is_refused(config: Any, make_layer: Any) -> None:
+    import folio_kv
+
+    layer, other = make_layer("int4_per_token_head"), make_layer("int8_per_token_head")
+    layer.kv_cache = other.kv_cache
+    with pytest.raises(folio_kv.Unsupported, match="expected rows of 40 elements .*, got 72"):
+        run(layer, step_of(config, [layer]), *rows_of(8))
 
 
 def test_a_causal_flag_per_request_is_refused_by_name(config: Any, make_layer: Any) -> None:

@@ -57,7 +57,8 @@ def test_cache_types_do_not_depend_on_the_kernels_of_vllm(monkeypatch: pytest.Mo
     monkeypatch.setattr(torch.cpu, "_is_avx512_supported", lambda: False)
     assert FolioBackend.supports_kv_cache_dtype("fp8")
     assert FolioBackend.supports_kv_cache_dtype(None)
-    assert not FolioBackend.supports_kv_cache_dtype("nvfp4")
+    assert FolioBackend.supports_kv_cache_dtype("int4_per_token_head")
+    assert not FolioBackend.supports_kv_cache_dtype("turboquant_4bit_nc")
 
 
 def _warnings_of_register(caplog: pytest.LogCaptureFixture) -> list[str]:

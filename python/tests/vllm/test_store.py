@@ -165,6 +165,21 @@ def test_other_models_too(engine: Engine, tmp_path: Path, folio: bool) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize(
+    ("model", "cache_dtype"), [("llama", "int4_per_token_head"), ("gemma3", "nvfp4")]
+)
+def test_blocks_with_scales_beside_rows_too(
+    engine: Engine, tmp_path: Path, model: str, cache_dtype: str
+) -> None:
+    options = {"kv_cache_dtype": cache_dtype}
+    kept = case(model, model, disk(tmp_path), options=options)
+    alone = {**stock(model), "options": options}  # without a store, on folio's attention
+    first = Run(engine, f"store-{cache_dtype}-1", [alone, kept], folio=True).results()
+    second = Run(engine, f"store-{cache_dtype}-2", [kept], folio=True).results()
+    Restarts(first, second).expect(model)
+
+
+@pytest.mark.full
 def test_loads_layer_by_layer_are_the_same(
     engine: Engine, restarts: Restarts, tmp_path: Path
 ) -> None:

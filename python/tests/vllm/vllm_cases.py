@@ -65,11 +65,34 @@ UNSERVED: dict[str, dict[str, Any]] = {
     ),
 }
 
+
+def _scaled(model: str, cache_dtype: str) -> dict[str, dict[str, Any]]:
+    """In chunks and with shared prefixes, and each prompt in one step of its own blocks."""
+    name = f"{model}_{cache_dtype}"
+    whole = dict(max_num_batched_tokens=512, enable_prefix_caching=False)
+    prompts = ["chunked", "prefix"]
+    return {
+        name: _case(model, ["mixed", "scored", *prompts], kv_cache_dtype=cache_dtype),
+        f"{name}_whole": _case(model, prompts, kv_cache_dtype=cache_dtype, **whole),
+    }
+
+
+# Caches that the stock engine would write beyond their end: folio alone runs these.
+SCALED: dict[str, dict[str, Any]] = {
+    **_scaled("llama", "int4_per_token_head"),
+    **_scaled("llama", "int8_per_token_head"),
+    **_scaled("llama", "fp8_per_token_head"),
+    **_scaled("llama", "nvfp4"),
+    **_scaled("llama_deep", "turboquant_k8v4"),
+    **_scaled("gpt_oss", "int4_per_token_head"),
+    **_scaled("gemma3", "nvfp4"),
+}
+
 # What these leave behind in a process (compiled code, kernels of numba) breaks the stock engine
 # that would start next in it.
 _LAST = ("llama_compiled", "llama_speculating")
 
-CASES = {**EXACT, **ROUNDED, **UNSERVED}
+CASES = {**EXACT, **ROUNDED, **UNSERVED, **SCALED}
 QUICK = (
     "llama",
     "gpt_oss",
@@ -81,21 +104,27 @@ QUICK = (
     "llama_fp8",
     "llama_fp8_heads",
     "bert",
+    "llama_int4_per_token_head",
+    "llama_int4_per_token_head_whole",
 )
 
 
 def reference_of(name: str) -> str:
-    """The name of the float32 run of the stock engine to which a case of `ROUNDED` is compared."""
-    return f"{ROUNDED[name]['model'].removesuffix('_fp8_heads')}_reference"
+    """The name of the float32 run of the stock engine to which a case is compared that rounds."""
+    return f"{CASES[name]['model'].removesuffix('_fp8_heads')}_reference"
 
 
 def plan_of(names: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the stock engine runs, and what it runs with folio, for the tests of these cases.
 
-    The stock engine also runs the float32 cases that those of `ROUNDED` are compared to.
+    The stock engine also runs the float32 cases that those of `ROUNDED` and `SCALED` are compared
+    to.
     """
-    ordered = sorted(dict.fromkeys(names), key=_LAST.__contains__)
+    twins = [f"{name}_whole" for name in names if f"{name}_whole" in SCALED]
+    ordered = sorted(dict.fromkeys([*names, *twins]), key=_LAST.__contains__)
     folio = {name: CASES[name] for name in ordered}
-    wanted = sorted({reference_of(name) for name in ordered if name in ROUNDED})
+    rounding = [name for name in ordered if name in ROUNDED or name in SCALED]
+    wanted = sorted({reference_of(name) for name in rounding})
     stock = {name: _case(name.removesuffix("_reference"), ["scored"]) for name in wanted}
-    return {**stock, **folio}, folio
+    both = {name: case for name, case in folio.items() if name not in SCALED}
+    return {**stock, **both}, folio

@@ -71,6 +71,7 @@ _BERT: dict[str, Any] = dict(
 # name -> (transformers' model type, fields of its configuration)
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", _DECODER),
+    "llama_deep": ("llama", dict(_DECODER, num_hidden_layers=6)),
     "qwen3": ("qwen3", dict(_DECODER, head_dim=64)),  # norms of q and k
     "mistral": ("mistral", dict(_DECODER, sliding_window=WINDOW)),  # a window in every layer
     "gemma2": (  # softcap, a window in every second layer

@@ -6,7 +6,7 @@
 CASES.json is a list of cases; a case has `name`, `model` and optionally `options` (arguments of
 `vllm.LLM`) and `scenarios` (functions of this file). OUT.json maps each case to {scenario: [per
 request {tokens, logprobs, prompt_logprobs, cached}], "preemptions": n, "served": folio's table of
-layers}. A case that fails is written as {"error": text}; the others go on.
+layers, "blocks": bytes of a block of each layer}. A case that fails is written as {"error": text}; the others go on.
 """
 
 from __future__ import annotations
@@ -153,6 +153,13 @@ def _served() -> dict[str, str]:
     return dict(loaded.served_layers()) if loaded else {}
 
 
+def _blocks(llm: Any) -> dict[str, int]:
+    """layer -> bytes of a block of its cache, without what pads it to those of other layers."""
+    layers = llm.llm_engine.vllm_config.compilation_config.static_forward_context
+    caches = {n: layer.kv_cache for n, layer in layers.items() if hasattr(layer, "kv_cache")}
+    return {n: c[0].numel() * c.element_size() for n, c in caches.items() if c.numel() > 0}
+
+
 def run_case(case: dict[str, Any], models: Path) -> dict[str, Any]:
     """Starts the engine of one case, runs its scenarios, and takes the engine down again."""
     from vllm import LLM
@@ -164,6 +171,7 @@ def run_case(case: dict[str, Any], models: Path) -> dict[str, Any]:
         result: dict[str, Any] = {s: SCENARIOS[s](llm) for s in case["scenarios"]}
         result["preemptions"] = count_of(llm, "vllm:num_preemptions")
         result["served"] = _served()
+        result["blocks"] = _blocks(llm)
     finally:
         llm.llm_engine.engine_core.shutdown()
         del llm
