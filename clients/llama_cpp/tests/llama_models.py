@@ -36,6 +36,7 @@ class Shape:
     head: int = 64
     window: int = 0
     half: bool = False  # matrices of float16
+    outlier: float = 1.0  # factor of some channels of keys, by which those of queries are divided
 
 
 MODELS = {
@@ -47,8 +48,13 @@ MODELS = {
     "refact": Shape("refact", kv_heads=8),
     "deepseek2": Shape("deepseek2", kv_heads=1),
     "lfm2": Shape("lfm2", layers=4, q_heads=4),
+    "outliers": Shape("qwen3", head=128, outlier=8.0),
     "bench": Shape("llama", 8, 1024, 1024, 1024, 32, 8, 128, half=True),
 }
+# Those of which every scenario is run; the others are for one test, or for measuring.
+WHOLE = [name for name in MODELS if name not in ("outliers", "bench")]
+# Two pairs of channels that a rotary embedding turns into each other; one channel in each 32.
+OUTLIERS = [5, 37, 5 + 64, 37 + 64]
 # Of deepseek2: what the heads share, the part of it that is rotated, and sizes of one head.
 LATENT, ROTATED, PLAIN, VALUE, Q_LATENT = 512, 64, 128, 128, 192
 EXPERTS = 4
@@ -75,8 +81,11 @@ class Writer:
         """A linear map, [out, in] or [experts, out, in]: unit variance in, factor² out."""
         self.add(f"{name}.weight", factor / np.sqrt(size[-1]) * self.normal(*size))
 
-    def norm(self, name: str, size: int, factor: float = 1.0) -> None:
-        self.add(f"{name}.weight", factor * (1 + 0.1 * self.normal(size)))
+    def norm(self, name: str, size: int, factor: float = 1.0, outlier: float = 1.0) -> None:
+        weight = factor * (1 + 0.1 * self.normal(size))
+        if outlier != 1.0:
+            weight[OUTLIERS] *= outlier
+        self.add(f"{name}.weight", weight)
 
     def feed_forward(self, block: str) -> None:
         width, inner = self.shape.width, self.shape.feed_forward
@@ -217,8 +226,8 @@ def _attention(writer: Writer, block: str) -> None:
     writer.matrix(f"{block}.attn_v", kv, shape.width)
     writer.matrix(f"{block}.attn_output", shape.width, q)
     if has_norms:
-        writer.norm(f"{block}.attn_q_norm", shape.head, peak)
-        writer.norm(f"{block}.attn_k_norm", shape.head, peak)
+        writer.norm(f"{block}.attn_q_norm", shape.head, peak, 1 / shape.outlier)
+        writer.norm(f"{block}.attn_k_norm", shape.head, peak, shape.outlier)
     if shape.arch == "gpt-oss":
         for name, size in ("q", q), ("k", kv), ("v", kv), ("output", shape.width):
             writer.add(f"{block}.attn_{name}.bias", 0.1 * writer.normal(size))

@@ -2,8 +2,8 @@
 """prompts_run.py JSON: one process of llama-cpp-python for test_prompts*.py, perhaps with a cache.
 
 JSON: "models" ([path, options of `Llama`], side by side; among those options "variables" of the
-environment while it is loaded), "cache", "bytes", "is_cold" (no prompt goes on behind another one),
-and "do", a list of steps, each of which writes a line of JSON:
+environment while it is loaded), "cache", "bytes", "dtype" (of `enable`), "is_cold" (no prompt goes
+on behind another one), and "do", a list of steps, each of which writes a line of JSON:
 
     ["generate", TOKENS, COUNT, MODEL]   greedy tokens of one of the models, the first unless given,
                                          and the logits that they are of
@@ -113,7 +113,7 @@ def main() -> None:
     store.ASK_WAIT_MS = 10_000  # what is found is what is looked at, not how soon
     if run.get("is_whole"):
         forget_layouts()
-    folio_llama_cpp.enable(cache=run.get("cache"), bytes=run.get("bytes"))
+    folio_llama_cpp.enable(cache=run.get("cache"), bytes=run.get("bytes"), dtype=run.get("dtype"))
     models = [load(path, **options) for path, options in run["models"]]
     for step, *arguments in run["do"]:
         model = models[arguments.pop() if step == "generate" and len(arguments) == 3 else 0]

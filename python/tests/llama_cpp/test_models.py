@@ -14,17 +14,13 @@ import pytest
 
 import llama_models as models
 import llama_scenarios as scenarios
-from llama_comparison import Comparison, Pair
+from llama_comparison import LARGEST_OF_ONE, MEAN_OF_ONE, Comparison, Pair
 from llama_scenarios import Change
 
 CACHES = ["f16", "bf16", "q8_0", "q4_0", "q8_0+q4_0"]  # keys + values
-NAMES = [name for name in models.MODELS if name != "bench"]
+NAMES = models.WHOLE
 # Of the worse of stock's paths. The bound is that of all scenarios together: nowhere above it.
 MEAN = 1.0
-# A single scenario is a draw of few values. Where distances come from rounding that both do (bf16,
-# q4_0), one scenario's mean was 0.7 to 1.13 of stock's over up to eight draws of its texts, with a
-# standard deviation of 0.02 to 0.07, and its largest of some 10,000 differences 0.5 to 1.38.
-MEAN_OF_ONE, LARGEST_OF_ONE = 1.25, 1.6
 # What a wrong mask has to be of the worse of stock's paths, in every row that it touches: a cache of
 # four bits hides more than one of f16. Measured: 125 and 2.2 at least.
 FOUND = {"f16": 50.0, "q4_0": 1.5}

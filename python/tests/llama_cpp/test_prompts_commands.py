@@ -36,6 +36,14 @@ BAD = {
     "nowhere": ([""], "--prompt-cache: expected a directory or a redis:// URL, got ''"),
     "file": (["FILE"], "--prompt-cache: expected a directory, got the file "),
     "url": (["http://localhost"], "--prompt-cache: expected a directory or a redis:// URL, got "),
+    "dtype": (
+        ["D", "--cache-dtype", "q4"],
+        "--cache-dtype: expected one of f16, bf16, q8_0, q4_0, ",
+    ),
+    "values' dtype": (
+        ["D", "--cache-v-dtype", "q4_0"],
+        "--cache-v-dtype: expected a dtype beside it, got 'q4_0' and no dtype",
+    ),
     "redis": (["redis://:99999"], "--prompt-cache: 'redis://:99999': "),
 }
 SERVERS = """

@@ -14,6 +14,10 @@ made from then on compute attention with it; everything else stays llama.cpp's o
 
 also keeps prompts: models that are loaded from then on find the prompts of earlier requests and of
 earlier processes in a directory, or in a Redis server.
+
+    folio_llama_cpp.enable(dtype="q4_0")
+
+keeps keys and values in four bits, which llama.cpp turns by Hadamard matrices before it rounds them.
 """
 
 from __future__ import annotations
@@ -45,6 +49,12 @@ from folio_llama_cpp.errors import BadCache
 
 _DEVICE = b"folio"
 _DEFAULT_BYTES = "10GiB"
+# Types of llama.cpp's caches that folio serves, and their numbers in ggml.
+_TYPES = {
+    **{"f16": 1, "bf16": 30, "q8_0": 8, "q4_0": 2, "q4_1": 3},
+    **{"q5_0": 6, "q5_1": 7, "iq4_nl": 20},
+}
+_defaults: dict[str, int] = {}  # options of `Llama` that are these unless it is told otherwise
 _hooks: list[tuple[tuple[str, int], Any]] = []  # of the prompts' store, once there is one
 
 
@@ -78,9 +88,15 @@ def is_enabled() -> bool:
     return bool(_function(_llama_cpp()[2], "ggml_backend_reg_by_name")(_DEVICE))
 
 
-def enable(*, cache: str | os.PathLike[str] | None = None, bytes: int | str | None = None) -> None:
+def enable(
+    *,
+    cache: str | os.PathLike[str] | None = None,
+    bytes: int | str | None = None,
+    dtype: str | None = None,
+    v_dtype: str | None = None,
+) -> None:
     """Gives attention to folio in every context that is made from now on. A second call does
-    nothing; contexts that were there before stay as they are.
+    nothing but what its `dtype` says; contexts that were there before stay as they are.
 
     folio serves flash attention, which `llama_cpp.Llama` leaves off unless told otherwise: from now
     on it is on unless told otherwise. A model that is loaded with `flash_attn=False` runs without
@@ -90,9 +106,15 @@ def enable(*, cache: str | os.PathLike[str] | None = None, bytes: int | str | No
     share; asks for the package folio-kv. bytes: how much of it, 10 GiB unless told otherwise, a
     number or a text such as "20GiB"; prompts used longest ago go. Logger: "folio_llama_cpp".
 
-    Raises NotEnabled, with the reason, and leaves llama-cpp-python as it was; BadCache for `cache` or
-    `bytes`, with what was expected and what came.
+    dtype: what keys and values are stored as in models that are loaded from now on, unless `Llama` is
+    given type_k or type_v: "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1" or "iq4_nl"; v_dtype:
+    values alone, dtype unless given. llama.cpp turns the rows of quantised ones before it rounds
+    them, where head sizes are multiples of 64, unless LLAMA_ATTN_ROT_DISABLE=1.
+
+    Raises NotEnabled, with the reason, and leaves llama-cpp-python as it was; BadCache for `cache`,
+    `bytes` or a dtype, with what was expected and what came.
     """
+    types = _types_of(dtype, v_dtype)
     keep_prompts = _prompts_keeper(cache, bytes)
     llama_cpp, folder, ggml = _llama_cpp()
     if not is_enabled():
@@ -106,7 +128,8 @@ def enable(*, cache: str | os.PathLike[str] | None = None, bytes: int | str | No
                 f"the ggml {_version(ggml)} of llama-cpp-python {llama_cpp.__version__} ({folder}) does not "
                 f"load {path}; it has written the reason to stderr"
             )
-    _turn_flash_attention_on(llama_cpp.Llama)
+    _defaults.update(types)
+    _change_defaults(llama_cpp.Llama)
     keep_prompts(llama_cpp)
 
 
@@ -117,6 +140,18 @@ def prompt_figures(model: Any) -> dict[str, float]:
 
     prompts = prompts_of(model)
     return {} if prompts is None else prompts.all_figures()
+
+
+def _types_of(dtype: str | None, v_dtype: str | None) -> dict[str, int]:
+    """What `Llama` is given for a cache's dtypes."""
+    if dtype is None and v_dtype is not None:
+        raise BadCache(f"v_dtype: expected a dtype beside it, got {v_dtype!r} and no dtype")
+    for name, given in ("dtype", dtype), ("v_dtype", v_dtype):
+        if given is not None and given not in _TYPES:
+            raise BadCache(f"{name}: expected one of {', '.join(_TYPES)}, got {given!r}")
+    if dtype is None:
+        return {}
+    return {"type_k": _TYPES[dtype], "type_v": _TYPES[v_dtype or dtype]}
 
 
 def _prompts_keeper(
@@ -194,7 +229,7 @@ def _version(ggml: ctypes.CDLL) -> str:
     return function().decode(errors="replace")
 
 
-def _turn_flash_attention_on(model: type) -> None:
+def _change_defaults(model: type) -> None:
     original = model.__init__
     if hasattr(original, "_folio_llama_cpp"):
         return
@@ -207,6 +242,9 @@ def _turn_flash_attention_on(model: type) -> None:
                 RuntimeWarning,
                 stacklevel=2,
             )
+        for name, value in _defaults.items():
+            if options.get(name) is None:  # the server names all options
+                options[name] = value
         original(self, *args, **options)
 
     init._folio_llama_cpp = True  # type: ignore[attr-defined]

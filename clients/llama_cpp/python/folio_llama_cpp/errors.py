@@ -3,4 +3,4 @@
 
 
 class BadCache(ValueError):
-    """What is wrong with a prompt cache's place or size; one line."""
+    """What is wrong with a prompt cache's place or size, or with a cache's dtype; one line."""

@@ -7,6 +7,8 @@ Before them may stand
     --prompt-cache DIR         prompts survive a restart, in a directory of this server alone; or
                                in a server that several share: redis://HOST
     --prompt-cache-bytes SIZE  of it at most, such as 20GiB; 10GiB unless told otherwise
+    --cache-dtype DTYPE        keys and values are stored as q4_0, q8_0 ...; f16 unless told otherwise
+    --cache-v-dtype DTYPE      values alone
 """
 
 from __future__ import annotations
@@ -18,6 +20,14 @@ import signal
 import sys
 
 import folio_llama_cpp
+
+# What `enable` calls an option -> the command line.
+OPTIONS = {
+    "cache": "--prompt-cache",
+    "bytes": "--prompt-cache-bytes",
+    "dtype": "--cache-dtype",
+    "v_dtype": "--cache-v-dtype",
+}
 
 
 def turn_flash_attention_on() -> None:
@@ -38,6 +48,8 @@ def own_options() -> argparse.Namespace:
     )
     parser.add_argument("--prompt-cache", "--prompt_cache", metavar="DIR")
     parser.add_argument("--prompt-cache-bytes", "--prompt_cache_bytes", metavar="SIZE")
+    parser.add_argument("--cache-dtype", "--cache_dtype", metavar="DTYPE")
+    parser.add_argument("--cache-v-dtype", "--cache_v_dtype", metavar="DTYPE")
     options, others = parser.parse_known_args()
     if {"-h", "--help"}.intersection(others):
         print(__doc__.split("\n\n", 1)[1])
@@ -67,15 +79,19 @@ def main() -> None:
     end_on_sigterm_as_on_sigint(options.prompt_cache is not None)
     say_what_is_restored()
     try:
-        folio_llama_cpp.enable(cache=options.prompt_cache, bytes=options.prompt_cache_bytes)
+        folio_llama_cpp.enable(
+            cache=options.prompt_cache,
+            bytes=options.prompt_cache_bytes,
+            dtype=options.cache_dtype,
+            v_dtype=options.cache_v_dtype,
+        )
         turn_flash_attention_on()
         from llama_cpp.server.__main__ import main as serve
     except folio_llama_cpp.NotEnabled as reason:
         sys.exit(f"folio_llama_cpp.server: {reason}")
     except folio_llama_cpp.BadCache as reason:
         key, _, words = str(reason).partition(": ")
-        option = {"cache": "--prompt-cache", "bytes": "--prompt-cache-bytes"}[key]
-        sys.exit(f"folio_llama_cpp.server: {option}: {words}")
+        sys.exit(f"folio_llama_cpp.server: {OPTIONS[key]}: {words}")
     except ModuleNotFoundError as error:
         sys.exit(
             f"folio_llama_cpp.server: {error.name} is not installed: pip install 'folio-llama-cpp[server]'"

@@ -42,6 +42,7 @@ void on_log(ggml_log_level level, const char* text, void*) {
   const std::string line = text;
   const bool matters = level == GGML_LOG_LEVEL_WARN || level == GGML_LOG_LEVEL_ERROR ||
                        line.find("lash") != std::string::npos ||
+                       line.find("attn_rot") != std::string::npos ||
                        line.find("attention layers") != std::string::npos;
   if (matters) {
     log_lines() += line;
