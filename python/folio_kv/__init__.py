@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """folio_kv: a paged KV cache and attention over it, for arrays of any library that speaks DLPack.
 
-Load: ``KVCache`` or ``Pages``, ``Kind``, ``PagePool``. Step: ``Step``. Layer:
+Load: ``KVCache`` or ``Pages`` (``Format``), ``Kind``, ``PagePool``. Step: ``Step``. Layer:
 ``step(kind, pages, q, k, v)``. Below it stands the thin face, the C++ calls one by one:
 ``Attention``, ``plan``, ``attend``, ``append``, ``rotate``, ``merge``, ``copy_pages``,
 ``copy_slots``.
@@ -12,6 +12,7 @@ from folio_kv._core import (
     Attention,
     Batch,
     CompanionContent,
+    Format,
     Kind,
     KVCache,
     PageContent,
@@ -48,6 +49,7 @@ __all__ = [
     "Batch",
     "CompanionContent",
     "Error",
+    "Format",
     "KVCache",
     "Kind",
     "OutOfPages",

@@ -39,10 +39,79 @@ def set_executor(executor: str) -> None:
     Error for another word.
     """
 
+class Format:
+    """
+    How the rows of K, or of V, are stored: a dtype, the scales beside it, and how rows are turned before they are quantised.
+    """
+
+    def __init__(self, dtype: object, *, scale_dtype: object | None = None, granularity: int | None = None, zeros: str | None = None, hadamard: int | None = None, sign_seed: int = 0, channel_scales: object | None = None, tensor_scale: object | None = None) -> None:
+        """
+        Stands where a dtype is asked for: KVCache(..., dtype=Format("i4", hadamard=128)).
+
+        dtype: "f32", "bf16", "f16", "f8_e4m3", "f8_e5m2", "i8"; of four bits "i4", "u4", "f4_e2m1", whose
+            even elements are in the low halves of bytes, and "i4_halves", "u4_halves", in which byte i of
+            16 has elements i and i + 16 of 32; or a block format that `Pages` names.
+        scale_dtype: of the scales, "f32", "f16", "bf16", "f8_e8m0", "f8_e4m3", or "none". None: f32 beside
+            8 bits, f16 beside four, f32 with zeros="in_scale". granularity: elements that share a scale;
+            None: 32 of four bits, a head of others. The last of a head may be fewer.
+        zeros: of u4, what stands beside each scale: "patterns", a byte of 0 to 15 that stands for 0;
+            "minimum", a number of the scales' dtype that is added; "in_scale": such a pattern is the last
+            four bits of the scale. None: 8 stands for 0.
+        hadamard: rows are multiplied by the normalised Hadamard matrix in blocks of so many elements, a
+            power of two from 16 to 512 that divides the head, before they are quantised; attention turns
+            queries likewise and outputs back. sign_seed: with signs by PyTorch's coins of a generator with
+            that seed; 0: none.
+        channel_scales: f32 [heads, head_size], or [layers, heads, head_size], by which rows are divided
+            first of all. It is read whenever the planes are: not copied.
+        tensor_scale: a second factor of all scales, or a list of one for each layer.
+
+        Raises Error for what cannot be.
+        """
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def scale_dtype(self) -> str | None:
+        """As given."""
+
+    @property
+    def granularity(self) -> int | None:
+        """As given."""
+
+    @property
+    def zeros(self) -> str | None: ...
+
+    @property
+    def hadamard(self) -> int | None: ...
+
+    @property
+    def sign_seed(self) -> int: ...
+
+    @property
+    def channel_scales(self) -> object: ...
+
+    @property
+    def tensor_scale(self) -> float | list[float] | None: ...
+
+    def replace(self, **changes: object) -> Format:
+        """The same but for these arguments of the constructor."""
+
+    def of_layer(self, layer: int) -> Format:
+        """
+        The same with the channel scales and the tensor scale of one layer of several.
+        """
+
+    def __repr__(self) -> str: ...
+
+    def __getstate__(self) -> dict: ...
+
+    def __setstate__(self, arg: dict, /) -> None: ...
+
 class Pages:
     """K and V of one layer: a view of arrays, to which it holds references."""
 
-    def __init__(self, key: object, value: object | None = None, *, order: str = 'NHD', key_scales: object | None = None, value_scales: object | None = None, dtype: object | None = None, v_dtype: object | None = None) -> None:
+    def __init__(self, key: object, value: object | None = None, *, order: str = 'NHD', key_scales: object | None = None, value_scales: object | None = None, key_zeros: object | None = None, value_zeros: object | None = None, dtype: object | None = None, v_dtype: object | None = None) -> None:
         """
         Sees arrays as pages; nothing is copied.
 
@@ -52,10 +121,14 @@ class Pages:
             cache, whose V lies inside K's rows.
         key_scales, value_scales: a number, calibrated for the whole plane, or an array of the same order
             with scales instead of elements in the last dimension; extents of 1 broadcast.
-        dtype, v_dtype: what the bytes are where the array cannot say it ("f8_e4m3" in uint8); v_dtype:
-            dtype, unless given. Rows of llama.cpp's block formats ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1",
-            "iq4_nl") are bytes: 34 for each 32 elements of q8_0. append quantises as ggml's
-            reference does.
+        key_zeros, value_zeros: zero points, where a Format's zeros are "patterns" (uint8) or "minimum"
+            (the scales' dtype): of the scales' shape and byte strides, as slices of one array are.
+        dtype, v_dtype: a Format, or a dtype's name: what the bytes are where the array cannot say it
+            ("f8_e4m3" in uint8), and how rows are turned; v_dtype: dtype, unless given. Of a Format's
+            scale_dtype and granularity counts what is given: the arrays say the rest. Rows of four bits are
+            uint8, half as many as elements; rows of llama.cpp's block formats ("q8_0", "q4_0", "q4_1",
+            "q5_0", "q5_1", "iq4_nl") are bytes, too: 34 for each 32 elements of q8_0. append quantises
+            these as ggml's reference does.
 
         Raises Error for other shapes, strides and dtypes, and for arrays that are not on the CPU.
         """
@@ -97,7 +170,7 @@ class Pages:
     @property
     def key(self) -> object:
         """
-        K as an array [pages, slots, heads, dim] (DLPack) over the same memory; rows of a block format as uint8.
+        K as an array [pages, slots, heads, dim] (DLPack) over the same memory; rows of four bits and of a block format as uint8.
         """
 
     @property
@@ -115,10 +188,10 @@ class KVCache:
         """
         Allocates num_pages pages of page_size tokens in each layer. The memory holds anything.
 
-        dtype, v_dtype: of K (and V): "f32", "bf16", "f16", "f8_e4m3", "f8_e5m2", "i8", or a block format
-            that `Pages` names.
-        scale_dtype: of the scales that appending computes; quantised elements have f32 scales unless it
-            says otherwise ("none": none). granularity: elements that share a scale; a head's if not given.
+        dtype, v_dtype: of K (and V, if not given): a Format, or the name of a dtype that it takes.
+        scale_dtype, granularity: of those that are given by name, as a Format takes them: elements of 8
+            bits have an f32 scale for each head unless they say otherwise, of four bits an f16 scale for
+            32 elements.
         latent: MLA, K alone. order: "HND" (head-major, read fastest) or "NHD" (token-major).
 
         Raises Error for sizes below 1 or beyond memory, and for dtypes that folio does not have.
@@ -145,7 +218,7 @@ class KVCache:
 class Kind:
     """A kind of layer: what selects kernels, shared by its layers."""
 
-    def __init__(self, q_heads: int, *, scale: float | None = None, softcap: float | None = None, window: object | None = None, chunk: int | None = None, causal: bool = True, sink_tokens: int = 0, v_in_key: int | None = None, reproducible: str = 'plan', bf16_operands: bool = False, int8_operands: bool = False) -> None:
+    def __init__(self, q_heads: int, *, scale: float | None = None, softcap: float | None = None, window: object | None = None, chunk: int | None = None, causal: bool = True, sink_tokens: int = 0, v_in_key: int | None = None, reproducible: str = 'plan', bf16_operands: bool = False, int8_operands: bool = False, q_is_turned: bool = False) -> None:
         """
         The options of attention that all layers of a kind share.
 
@@ -161,9 +234,12 @@ class Kind:
         reproducible: what the bits of a result depend on: "plan", "sequence" or "query".
         bf16_operands: q, K and V of f32 and f16 may be rounded to bf16 before they are multiplied, where
             that is faster: the error is that of bf16 caches. Without effect where reproducible="query".
-        int8_operands: with pages of i8, q may be rounded to 8 bits by row, and softmax weights by tile,
-            where that is faster: an element of q moves by 1/254 of the greatest of its row at the most, a
-            weight by 1/510 of its tile's. Without effect where reproducible="query".
+        int8_operands: with pages of i8 or four bits, q may be rounded to 8 bits by row, and softmax
+            weights by tile, where that is faster: an element of q moves by 1/254 of the greatest of its
+            row at the most, a weight by 1/510 (over i8 1/254) of its tile's. Without effect where
+            reproducible="query".
+        q_is_turned: q comes turned for the pages (rotate's `pages`); otherwise attention turns it, where K
+            is rotated or has channel scales.
 
         Raises Error for numbers out of range; what no kernel serves is refused by the first call.
         """
@@ -244,12 +320,13 @@ def append(batch: Batch | None, pages: Pages, k: object, v: object | None = None
     Arguments and errors as for a Step; nothing is written where it raises.
     """
 
-def rotate(batch: Batch | None, q: object, *, rope: Rope | None = None, q_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, out: object | None = None) -> object:
+def rotate(batch: Batch | None, q: object, *, rope: Rope | None = None, q_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, out: object | None = None, pages: Pages | None = None) -> object:
     """
     RMSNorm (q_norm), then rotary embedding (rope) of q [tokens, heads, dim].
 
     Without a batch the rope needs positions. out: an array to write, q itself too; None: one of q's
-    library. Raises Error for what does not fit.
+    library. pages: q is turned for their keys, last of all, where they are rotated or have channel
+    scales: for a Kind with q_is_turned. Raises Error for what does not fit.
     """
 
 def merge(outs: Sequence, lses: Sequence, *, out: object | None = None) -> object:
@@ -329,9 +406,9 @@ class Step(Batch):
     def attend(self, kind: Kind, pages: Pages, q: object, *, bias: object | None = None, sinks: object | None = None, alibi: object | None = None, out: object | None = None, lse: object | None = None) -> object:
         """Attention alone. Arguments and errors as for a call."""
 
-    def rotate(self, q: object, *, rope: Rope | None = None, q_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, out: object | None = None) -> object:
+    def rotate(self, q: object, *, rope: Rope | None = None, q_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, out: object | None = None, pages: Pages | None = None) -> object:
         """
-        RMSNorm and rotary embedding of q alone. Arguments and errors as for rotate().
+        RMSNorm, rotary embedding and turn of q alone. Arguments and errors as for rotate().
         """
 
     def over(self, kind: Kind, pages: Pages, q: object, k: object, v: object | None = None, *, sinks: object | None = None, alibi: object | None = None, out: object | None = None, lse: object | None = None) -> object:

@@ -232,14 +232,15 @@ void append_rows(const BatchHolder* batch, const Pages& pages, const AppendArray
   status.or_throw();
 }
 
-void rotate_rows(const BatchHolder* batch, const Array& q, const RopeTable* rope, nb::handle q_norm,
-                 float norm_eps, const AnyTensor<3>& out) {
+void rotate_rows(const BatchHolder* batch, const Array& q, const RopeTable* rope,
+                 const RotateOptions& options, const AnyTensor<3>& out) {
   RotateArgs args;
   args.q = rows_of(q, out.extent[0]);
   args.out = out;
   Array norm;
-  args.q_norm = floats_of(q_norm, "q_norm", {args.q.extent[2]}, norm);
-  args.norm_eps = norm_eps;
+  args.q_norm = floats_of(options.q_norm, "q_norm", {args.q.extent[2]}, norm);
+  args.norm_eps = options.norm_eps;
+  if (options.pages != nullptr) args.key = &options.pages->planes().key;
   if (rope != nullptr) {
     rope->expect_tokens(out.extent[0]);
     args.rope = &rope->rope;
@@ -255,7 +256,7 @@ void rotate_rows(const BatchHolder* batch, const Array& q, const RopeTable* rope
 }
 
 nb::object rotate_q(const BatchHolder* batch, nb::handle q, const RopeTable* rope,
-                    nb::handle q_norm, float norm_eps, nb::handle out) {
+                    const RotateOptions& options, nb::handle out) {
   const Array rows = array_of(q, "q");
   const int64_t tokens = batch != nullptr && rows.ndim == 3 && rows.extent[0] >= batch->tokens()
                              ? batch->tokens()
@@ -271,7 +272,7 @@ nb::object rotate_q(const BatchHolder* batch, nb::handle q, const RopeTable* rop
     refuse_argument("out: expected {} rows (those of q), got {}", rows.extent[0],
                     target.description());
   const AnyTensor<3> turned = writable_tensor_of(target, tokens);
-  rotate_rows(batch, rows, rope, q_norm, norm_eps, turned);
+  rotate_rows(batch, rows, rope, options, turned);
   if (out.is_none()) clear_padding(target, turned);
   return result;
 }

@@ -69,12 +69,19 @@ struct AppendArrays {
 /// Reads the arrays and appends, with the GIL released. `batch` may be null where slots are given.
 void append_rows(const BatchHolder* batch, const Pages& pages, const AppendArrays& arrays);
 
+/// What is done to q beside the rope.
+struct RotateOptions {
+  nb::handle q_norm;
+  float norm_eps = 1e-6f;
+  const Pages* pages = nullptr;  ///< for whose keys q is turned
+};
+
 /// Rotates `q` into `out`. `batch` may be null where the rope has positions or is not given.
-void rotate_rows(const BatchHolder* batch, const Array& q, const RopeTable* rope, nb::handle q_norm,
-                 float norm_eps, const AnyTensor<3>& out);
+void rotate_rows(const BatchHolder* batch, const Array& q, const RopeTable* rope,
+                 const RotateOptions& options, const AnyTensor<3>& out);
 
 /// Python's `rotate`: reads q, makes `out` where it is None, and returns it.
 nb::object rotate_q(const BatchHolder* batch, nb::handle q, const RopeTable* rope,
-                    nb::handle q_norm, float norm_eps, nb::handle out);
+                    const RotateOptions& options, nb::handle out);
 
 }  // namespace folio::python

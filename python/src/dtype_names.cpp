@@ -31,6 +31,9 @@ constexpr Name other_names[] = {
     {"fp8_e5m2", DType::f8_e5m2},
     {"float8_e8m0fnu", DType::f8_e8m0},
     {"int8", DType::i8},
+    {"int4", DType::i4},
+    {"uint4", DType::u4},
+    {"float4_e2m1fn", DType::f4_e2m1},
 };
 
 struct Coded {
@@ -49,14 +52,14 @@ constexpr Coded codes[] = {
 };
 
 /// Whether arrays, planes or scales may have it.
-bool is_served(DType dtype) { return detail::is_supported(dtype) || detail::is_block(dtype); }
+bool is_served(DType dtype) { return detail::is_supported(dtype) || detail::is_row_dtype(dtype); }
 
 /// What planes may have, as a sentence lists it: "f32, f16, ... or" the last.
 std::string names_of_planes() {
   std::string text, last;
   for (int i = 1; i < detail::num_dtypes; ++i) {
     const auto dtype = static_cast<DType>(i);
-    if (!detail::is_plane_dtype(dtype) && !detail::is_block(dtype)) continue;
+    if (!detail::is_row_dtype(dtype)) continue;
     if (!last.empty()) text += (text.empty() ? "" : ", ") + last;
     last = name(dtype);
   }

@@ -195,13 +195,20 @@ rotated dimension. positions: [tokens] rows of the table; None: the tokens' posi
       R"(Writes k and v into pages. Without a batch: as many rows as there are slots.
 
 Arguments and errors as for a Step; nothing is written where it raises.)");
-  m.def("rotate", &rotate_q, nb::arg("batch").none(), nb::arg("q"), nb::kw_only(),
-        nb::arg("rope").none() = none, nb::arg("q_norm").none() = none, nb::arg("norm_eps") = 1e-6f,
-        nb::arg("out").none() = none,
-        R"(RMSNorm (q_norm), then rotary embedding (rope) of q [tokens, heads, dim].
+  m.def(
+      "rotate",
+      [](const BatchHolder* batch, nb::handle q, const RopeTable* rope, nb::handle q_norm,
+         float norm_eps, nb::handle out, const Pages* pages) {
+        return rotate_q(batch, q, rope, {q_norm, norm_eps, pages}, out);
+      },
+      nb::arg("batch").none(), nb::arg("q"), nb::kw_only(), nb::arg("rope").none() = none,
+      nb::arg("q_norm").none() = none, nb::arg("norm_eps") = 1e-6f, nb::arg("out").none() = none,
+      nb::arg("pages").none() = none,
+      R"(RMSNorm (q_norm), then rotary embedding (rope) of q [tokens, heads, dim].
 
 Without a batch the rope needs positions. out: an array to write, q itself too; None: one of q's
-library. Raises Error for what does not fit.)");
+library. pages: q is turned for their keys, last of all, where they are rotated or have channel
+scales: for a Kind with q_is_turned. Raises Error for what does not fit.)");
   m.def("merge", &merge_parts, nb::arg("outs"), nb::arg("lses"), nb::kw_only(),
         nb::arg("out").none() = none,
         R"(Joins attention over disjoint sets of keys: (out, lse).

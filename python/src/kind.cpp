@@ -70,7 +70,8 @@ Mask mask_of(nb::handle window, std::optional<int32_t> chunk, bool causal, int32
 void make_kind(Kind* self, int32_t q_heads, std::optional<float> scale,
                std::optional<float> softcap, nb::handle window, std::optional<int32_t> chunk,
                bool causal, int32_t sink_tokens, std::optional<int32_t> v_in_key,
-               const std::string& reproducible, bool bf16_operands, bool int8_operands) {
+               const std::string& reproducible, bool bf16_operands, bool int8_operands,
+               bool q_is_turned) {
   AttentionProblem options;
   options.q_heads = at_least_one(q_heads, "q_heads");
   if (scale.has_value() && *scale == 0.0f)
@@ -86,6 +87,7 @@ void make_kind(Kind* self, int32_t q_heads, std::optional<float> scale,
   options.reproducible = reproducible_of(reproducible);
   options.bf16_operands = bf16_operands;
   options.int8_operands = int8_operands;
+  options.q_is_turned = q_is_turned;
   new (self) Kind(options);
 }
 
@@ -114,6 +116,7 @@ nb::dict state_of(const Kind& kind) {
   state["reproducible"] = name_of(options.reproducible);
   state["bf16_operands"] = options.bf16_operands;
   state["int8_operands"] = options.int8_operands;
+  state["q_is_turned"] = options.q_is_turned;
   return state;
 }
 
@@ -167,6 +170,7 @@ void bind_kind(nb::module_& m) {
            nb::arg("causal") = true, nb::arg("sink_tokens") = 0,
            nb::arg("v_in_key").none() = nb::none(), nb::arg("reproducible") = "plan",
            nb::arg("bf16_operands") = false, nb::arg("int8_operands") = false,
+           nb::arg("q_is_turned") = false,
            R"(The options of attention that all layers of a kind share.
 
 q_heads: query heads, a multiple of the pages' kv_heads.
@@ -181,9 +185,12 @@ v_in_key: MLA, V is the first so many columns of K's row.
 reproducible: what the bits of a result depend on: "plan", "sequence" or "query".
 bf16_operands: q, K and V of f32 and f16 may be rounded to bf16 before they are multiplied, where
     that is faster: the error is that of bf16 caches. Without effect where reproducible="query".
-int8_operands: with pages of i8, q may be rounded to 8 bits by row, and softmax weights by tile,
-    where that is faster: an element of q moves by 1/254 of the greatest of its row at the most, a
-    weight by 1/510 of its tile's. Without effect where reproducible="query".
+int8_operands: with pages of i8 or four bits, q may be rounded to 8 bits by row, and softmax
+    weights by tile, where that is faster: an element of q moves by 1/254 of the greatest of its
+    row at the most, a weight by 1/510 (over i8 1/254) of its tile's. Without effect where
+    reproducible="query".
+q_is_turned: q comes turned for the pages (rotate's `pages`); otherwise attention turns it, where K
+    is rotated or has channel scales.
 
 Raises Error for numbers out of range; what no kernel serves is refused by the first call.)")
       .def("__getstate__", &state_of)

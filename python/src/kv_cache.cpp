@@ -10,10 +10,45 @@
 #include <utility>
 
 #include "folio/cache/planes.h"
+#include "format.h"
 #include "pages.h"
 
 namespace folio::python {
 namespace {
+
+/// The constructor's arguments; in a state they stand in this order.
+struct Arguments {
+  int32_t num_layers;
+  int64_t num_pages;
+  int32_t page_size, kv_heads, head_size;
+  std::optional<int32_t> v_head_size;
+  nb::object dtype, v_dtype, scale_dtype;
+  std::optional<int32_t> granularity;
+  bool latent;
+  std::string order;
+
+  static constexpr size_t count = 12;
+  [[nodiscard]] nb::tuple tuple() const {
+    return nb::make_tuple(num_layers, num_pages, page_size, kv_heads, head_size, v_head_size, dtype,
+                          v_dtype, scale_dtype, granularity, latent, order);
+  }
+  static Arguments read(const nb::tuple& a) {
+    if (a.size() != count)
+      refuse_argument("KVCache: expected {} arguments, got {}", count, a.size());
+    return {nb::cast<int32_t>(a[0]),
+            nb::cast<int64_t>(a[1]),
+            nb::cast<int32_t>(a[2]),
+            nb::cast<int32_t>(a[3]),
+            nb::cast<int32_t>(a[4]),
+            nb::cast<std::optional<int32_t>>(a[5]),
+            a[6],
+            a[7],
+            a[8],
+            nb::cast<std::optional<int32_t>>(a[9]),
+            nb::cast<bool>(a[10]),
+            nb::cast<std::string>(a[11])};
+  }
+};
 
 struct KVCache {
   std::vector<Pages> layers;
@@ -29,76 +64,67 @@ StorageOrder order_of(const std::string& order) {
                   order);
 }
 
-bool is_quantised(DType dtype) { return bit_width(dtype) == 8; }
+/// The planes of one cache as they are made.
+class Maker {
+ public:
+  Maker(const Arguments& arguments, KVCache& cache) : a_(arguments), cache_(cache) {}
 
-/// f32 scales per token and head for quantised elements, unless told otherwise.
-void add_scales(KVShape& shape, nb::handle scale_dtype, std::optional<int32_t> granularity) {
-  if (scale_dtype.is_none()) {
-    if (is_quantised(shape.dtype)) shape.scale_dtype = DType::f32;
-  } else if (nb::cast<std::string>(nb::str(scale_dtype)) != "none") {
-    shape.scale_dtype = dtype_of(scale_dtype, "scale_dtype");
-  }
-  if (granularity.has_value() && shape.scale_dtype == DType::invalid)
-    refuse_argument("granularity: given for planes without scales");
-  shape.quantization_granularity = granularity.value_or(0);
-}
-
-/// Planes of K alone or V alone: those of a cache with one plane a layer.
-std::vector<PagedKVView> allocate_planes(const KVShape& shape, int64_t num_pages,
-                                         std::vector<Buffer>& buffers, int64_t& bytes) {
-  // sizes that overflow are refused by the geometry, before anything is allocated
-  take(make_planes(shape, num_pages, {}));
-  const auto buffer = [&](int64_t page_bytes) {
-    if (page_bytes > 0 && num_pages > (int64_t{1} << 56) / page_bytes)
-      refuse_argument("num_pages: {} pages of {} bytes are more than memory can hold", num_pages,
-                      page_bytes);
-    buffers.push_back(take(Buffer::allocate(num_pages * page_bytes)));
-    bytes += num_pages * page_bytes;
-    return buffers.back().span();
-  };
-  const MemorySpan blocks = buffer(take(page_bytes(shape)));
-  const MemorySpan scales = buffer(take(scale_page_bytes(shape)));
-  std::vector<PagedKVView> views;
-  for (const KVPlanes& layer : take(make_planes(shape, num_pages, blocks, scales)))
-    views.push_back(layer.key);
-  return views;
-}
-
-KVCache cache_of(int32_t num_layers, int64_t num_pages, int32_t page_size, int32_t kv_heads,
-                 int32_t head_size, std::optional<int32_t> v_head_size, nb::handle dtype,
-                 nb::handle v_dtype, nb::handle scale_dtype, std::optional<int32_t> granularity,
-                 bool latent, const std::string& order) {
-  KVShape shape{.num_layers = num_layers,
-                .num_heads = kv_heads,
-                .head_size = head_size,
-                .page_size = page_size,
-                .dtype = dtype_of(dtype, "dtype"),
-                .is_mla = true,
-                .order = order_of(order)};
-  add_scales(shape, scale_dtype, granularity);
-  if (page_size == unbounded_page_size)
-    refuse_argument("page_size: expected less than 2^31 - 1, got {}", page_size);
-  KVCache cache;
-  auto buffers = std::make_shared<std::vector<Buffer>>();
-  const std::vector<PagedKVView> keys = allocate_planes(shape, num_pages, *buffers, cache.bytes);
-  std::vector<PagedKVView> values(keys.size());
-  if (!latent) {
-    shape.head_size = v_head_size.value_or(head_size);
-    if (!v_dtype.is_none()) {
-      shape.dtype = dtype_of(v_dtype, "v_dtype");
-      shape.scale_dtype = DType::invalid;
-      add_scales(shape, scale_dtype, granularity);
+  /// Planes of K alone or V alone: those of a cache with one plane a layer. `name`: the argument
+  /// that the format is from.
+  std::vector<PagedKVView> planes(int32_t head_size, const Format& format, const char* name) {
+    KVShape shape{.num_layers = a_.num_layers,
+                  .num_heads = a_.kv_heads,
+                  .head_size = head_size,
+                  .page_size = a_.page_size,
+                  .is_mla = true,
+                  .order = order_of(a_.order)};
+    format.put(shape, name);
+    // sizes that overflow are refused by the geometry, before anything is allocated
+    take(make_planes(shape, a_.num_pages, {}));
+    const MemorySpan blocks = allocate(take(page_bytes(shape)));
+    const MemorySpan scales = allocate(take(scale_page_bytes(shape)));
+    std::vector<PagedKVView> views;
+    for (const KVPlanes& layer : take(make_planes(shape, a_.num_pages, blocks, scales))) {
+      views.push_back(layer.key);
+      format.put(views.back(), name, static_cast<int64_t>(views.size()) - 1, a_.num_layers);
     }
-    values = allocate_planes(shape, num_pages, *buffers, cache.bytes);
-  } else if (v_head_size.has_value() || !v_dtype.is_none()) {
-    refuse_argument("v_head_size, v_dtype: a latent cache has no plane for V");
+    return views;
   }
-  cache.arguments =
-      nb::make_tuple(num_layers, num_pages, page_size, kv_heads, head_size, v_head_size, dtype,
-                     v_dtype, scale_dtype, granularity, latent, order);
-  cache.buffers = buffers;
+
+ private:
+  MemorySpan allocate(int64_t page_bytes) {
+    if (page_bytes > 0 && a_.num_pages > (int64_t{1} << 56) / page_bytes)
+      refuse_argument("num_pages: {} pages of {} bytes are more than memory can hold", a_.num_pages,
+                      page_bytes);
+    cache_.buffers->push_back(take(Buffer::allocate(a_.num_pages * page_bytes)));
+    cache_.bytes += a_.num_pages * page_bytes;
+    return cache_.buffers->back().span();
+  }
+
+  const Arguments& a_;
+  KVCache& cache_;
+};
+
+KVCache cache_of(const Arguments& a) {
+  const FormatPair formats =
+      formats_of(a.dtype, a.v_dtype, !a.latent, {a.scale_dtype, a.granularity});
+  if (a.page_size == unbounded_page_size)
+    refuse_argument("page_size: expected less than 2^31 - 1, got {}", a.page_size);
+  if (a.latent && (a.v_head_size.has_value() || !a.v_dtype.is_none()))
+    refuse_argument("v_head_size, v_dtype: a latent cache has no plane for V");
+  KVCache cache;
+  cache.arguments = a.tuple();
+  cache.buffers = std::make_shared<std::vector<Buffer>>();
+  Maker maker(a, cache);
+  const std::vector<PagedKVView> keys = maker.planes(a.head_size, *formats.key, "dtype");
+  std::vector<PagedKVView> values(keys.size());
+  if (!a.latent)
+    values = maker.planes(a.v_head_size.value_or(a.head_size), *formats.value,
+                          a.v_dtype.is_none() ? "dtype" : "v_dtype");
   auto memory = std::make_shared<Pages::Memory>();
-  memory->buffers = std::move(buffers);
+  memory->buffers = cache.buffers;
+  memory->key_format = formats.key;
+  memory->value_format = formats.value;
   for (size_t i = 0; i < keys.size(); ++i)
     cache.layers.emplace_back(KVPlanes{keys[i], values[i]}, memory, true);
   return cache;
@@ -106,10 +132,11 @@ KVCache cache_of(int32_t num_layers, int64_t num_pages, int32_t page_size, int32
 
 void make_cache(KVCache* self, int32_t num_layers, int64_t num_pages, int32_t page_size,
                 int32_t kv_heads, int32_t head_size, std::optional<int32_t> v_head_size,
-                nb::handle dtype, nb::handle v_dtype, nb::handle scale_dtype,
+                nb::object dtype, nb::object v_dtype, nb::object scale_dtype,
                 std::optional<int32_t> granularity, bool latent, const std::string& order) {
-  new (self) KVCache(cache_of(num_layers, num_pages, page_size, kv_heads, head_size, v_head_size,
-                              dtype, v_dtype, scale_dtype, granularity, latent, order));
+  new (self) KVCache(cache_of({num_layers, num_pages, page_size, kv_heads, head_size, v_head_size,
+                               std::move(dtype), std::move(v_dtype), std::move(scale_dtype),
+                               granularity, latent, order}));
 }
 
 /// The constructor's arguments, and the bytes of all planes.
@@ -124,13 +151,7 @@ nb::tuple state_of(const KVCache& cache) {
 
 void set_state(KVCache* self, const nb::tuple& state) {
   if (state.size() != 2) refuse_argument("KVCache: expected a state of 2, got {}", state.size());
-  const auto a = nb::cast<nb::tuple>(state[0]);
-  if (a.size() != 12) refuse_argument("KVCache: expected 12 arguments, got {}", a.size());
-  KVCache cache = cache_of(nb::cast<int32_t>(a[0]), nb::cast<int64_t>(a[1]),
-                           nb::cast<int32_t>(a[2]), nb::cast<int32_t>(a[3]),
-                           nb::cast<int32_t>(a[4]), nb::cast<std::optional<int32_t>>(a[5]), a[6],
-                           a[7], a[8], nb::cast<std::optional<int32_t>>(a[9]),
-                           nb::cast<bool>(a[10]), nb::cast<std::string>(a[11]));
+  KVCache cache = cache_of(Arguments::read(nb::cast<nb::tuple>(state[0])));
   const auto contents = nb::cast<nb::list>(state[1]);
   if (contents.size() != cache.buffers->size())
     refuse_argument("KVCache: expected a state of {} planes, got {}", cache.buffers->size(),
@@ -176,10 +197,10 @@ void bind_kv_cache(nb::module_& m) {
           nb::arg("order") = "HND",
           R"(Allocates num_pages pages of page_size tokens in each layer. The memory holds anything.
 
-dtype, v_dtype: of K (and V): "f32", "bf16", "f16", "f8_e4m3", "f8_e5m2", "i8", or a block format
-    that `Pages` names.
-scale_dtype: of the scales that appending computes; quantised elements have f32 scales unless it
-    says otherwise ("none": none). granularity: elements that share a scale; a head's if not given.
+dtype, v_dtype: of K (and V, if not given): a Format, or the name of a dtype that it takes.
+scale_dtype, granularity: of those that are given by name, as a Format takes them: elements of 8
+    bits have an f32 scale for each head unless they say otherwise, of four bits an f16 scale for
+    32 elements.
 latent: MLA, K alone. order: "HND" (head-major, read fastest) or "NHD" (token-major).
 
 Raises Error for sizes below 1 or beyond memory, and for dtypes that folio does not have.)")

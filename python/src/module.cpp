@@ -15,6 +15,7 @@
 #include "errors.h"
 #include "executor.h"
 #include "folio/attention/plan.h"
+#include "format.h"
 #include "kind.h"
 #include "pages.h"
 #include "step.h"
@@ -69,6 +70,7 @@ NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);
   bind_errors();
   bind_process(m);
+  bind_format(m);
   bind_pages(m);
   bind_kv_cache(m);
   bind_kind(m);

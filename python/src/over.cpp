@@ -102,6 +102,8 @@ nb::object attend_over(Step& step, nb::handle kind_object, const Pages& pages,
   if (step.batch().selected != nullptr || step.batch().alibi_positions != nullptr)
     throw Error(fail(Errc::unsupported, "over: {} of single keys are not served",
                      step.batch().selected != nullptr ? "lists (selected)" : "alibi_positions"));
+  if (kind.options().q_is_turned)
+    throw Error(fail(Errc::unsupported, "over: q_is_turned is not served: k is not turned yet"));
   pages.expect_writable("over");
   step.expect_room(pages.planes().key.page_size);
   const AttendCall call(arrays, kind, pages, step);

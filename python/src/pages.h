@@ -11,6 +11,7 @@
 #include "array.h"
 #include "folio/cache/paged_kv_view.h"
 #include "folio/core/buffer.h"
+#include "format.h"
 
 namespace folio::python {
 
@@ -19,6 +20,7 @@ class Pages {
  public:
   struct Scales {
     Array array = {};
+    Array zeros = {};
     std::unique_ptr<float> number = nullptr;
   };
   /// Where the views' memory comes from: arrays, or buffers of a KVCache.
@@ -26,6 +28,7 @@ class Pages {
     Array key, value;
     Scales key_scales, value_scales;
     std::shared_ptr<std::vector<Buffer>> buffers = nullptr;
+    SharedFormat key_format = nullptr, value_format = nullptr;
   };
 
   Pages(KVPlanes planes, std::shared_ptr<const Memory> memory, bool is_writable);

@@ -7,7 +7,7 @@
 namespace folio::python {
 namespace {
 
-/// What a row of a plane is to other libraries: elements, or the bytes of its blocks.
+/// What a row of a plane is to other libraries: elements, or the bytes that hold them.
 struct Row {
   nb::dlpack::dtype type;
   int64_t extent, item_bytes;

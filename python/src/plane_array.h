@@ -8,7 +8,7 @@
 namespace folio::python {
 
 /// `view`, which is a plane of `pages`, as an array [pages, slots, heads, dim] that keeps `pages`
-/// alive; rows of a block format as bytes. None where there is no plane.
+/// alive; packed rows, and those of a block format, as bytes. None where there is no plane.
 nb::object plane_array(nb::handle pages, const PagedKVView& view);
 
 }  // namespace folio::python

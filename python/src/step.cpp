@@ -63,8 +63,11 @@ nb::object Step::attend(nb::handle kind, const Pages& pages, const AttendArrays&
   AttendCall call(arrays, nb::cast<const Kind&>(kind), pages, *this);
   Scratch rotated;
   if (rope != nullptr || !q_norm.is_none()) {
+    if (nb::cast<const Kind&>(kind).options().q_is_turned)
+      refuse_argument("{}: given for a kind with q_is_turned, expected q from rotate",
+                      rope != nullptr ? "rope" : "q_norm");
     const AnyTensor<3> turned = scratch_rows(call.args().q, rotated);
-    rotate_rows(this, array_of(arrays.q, "q"), rope, q_norm, norm_eps, turned);
+    rotate_rows(this, array_of(arrays.q, "q"), rope, {q_norm, norm_eps}, turned);
     call.set_q(turned);
   }
   const Planned& p = planned(kind, pages, call.options());
@@ -130,10 +133,12 @@ Raises Error for arrays that do not fit, Unsupported where no kernel serves the 
   type.def(
       "rotate",
       [](const Step& step, nb::handle q, const RopeTable* rope, nb::handle q_norm, float norm_eps,
-         nb::handle out) { return rotate_q(&step, q, rope, q_norm, norm_eps, out); },
+         nb::handle out, const Pages* pages) {
+        return rotate_q(&step, q, rope, {q_norm, norm_eps, pages}, out);
+      },
       nb::arg("q"), nb::kw_only(), nb::arg("rope").none() = none, nb::arg("q_norm").none() = none,
-      nb::arg("norm_eps") = 1e-6f, nb::arg("out").none() = none,
-      "RMSNorm and rotary embedding of q alone. Arguments and errors as for rotate().");
+      nb::arg("norm_eps") = 1e-6f, nb::arg("out").none() = none, nb::arg("pages").none() = none,
+      "RMSNorm, rotary embedding and turn of q alone. Arguments and errors as for rotate().");
   type.def(
       "over",
       [](Step& step, nb::handle_t<Kind> kind, const Pages& pages, nb::handle q, nb::handle k,

@@ -12,8 +12,8 @@
 
 `register` adds the attention function under the names "folio_flash" and "folio". `FolioCache` keeps
 keys and values in pages, also quantised. `report` says which layers run on folio, and why not the
-others: those run the model's own attention. `capabilities` says what of this the installed
-transformers can have.
+others: those run the model's own attention. `calibrate` measures by what keys of few bits are best
+divided. `capabilities` says what of this the installed transformers can have.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import Unsupported
-from .hooks import CACHE, NAMES, TESTED, capabilities, refused, register
+from .hooks import ATTENTION, CACHE, NAMES, TESTED, capabilities, refused, register
 from .reporting import LayerReport, Report, report
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "FolioCache",
     "LayerReport",
     "Report",
+    "calibrate",
     "capabilities",
     "register",
     "report",
@@ -43,4 +44,10 @@ def __getattr__(name: str) -> Any:
         from .cache import FolioCache
 
         return FolioCache
+    if name == "calibrate":
+        if why := refused(ATTENTION):
+            raise Unsupported(why)
+        from .calibration import calibrate
+
+        return calibrate
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,6 +19,7 @@ import folio_kv
 from .._compat import offsets_tensor
 from ..flash_attn.call import check_longest
 from . import latent, reporting
+from .calibration import note
 from .continuous import attend_paged, is_batch, mask_of_batch, paged_update
 from .described import Described
 from .masks import MaskTensor, Pattern, Sight
@@ -55,6 +56,7 @@ def attention(
     """
     if hasattr(module, "expand_kv"):
         latent.patch(module)
+    note(module, query, key)
     paged = paged_update(module, key, value, attention_mask, cache, options)
     if paged is None and attention_mask is not None and is_batch(options):
         attention_mask = mask_of_batch(query, attention_mask, options)
@@ -118,13 +120,15 @@ def _belong_together(key: CachedRows, value: CachedRows) -> bool:
 
 def _cached(ask: Ask, query: torch.Tensor, key: CachedRows) -> torch.Tensor:
     """Keys and values in the pages of a FolioCache."""
-    kind = kind_of(ask.heads, ask.scale, ask.softcap, ask.sight.pattern)
+    planes = key.layer.planes
+    rounds = planes is not None and planes.has_four_bits  # q loses less than K has lost
+    kind = kind_of(ask.heads, ask.scale, ask.softcap, ask.sight.pattern, int8_operands=rounds)
     return _over_pages(ask, kind, query, key).unflatten(0, (ask.batch, ask.queries))
 
 
 def _over_pages(ask: Ask, kind: Any, query: torch.Tensor, key: CachedRows) -> torch.Tensor:
     layer, length = key.layer, key.shape[2]
-    why = refusal(kind, layer.planes.pages, ask, query.dtype)
+    why = refusal(kind, layer.planes.pages, ask, query.dtype, layer.planes.described)
     if why is not None:
         raise NotServed(why)
     pages, rows = layer.planes.pages, query if query.dim() == 3 else as_tokens(query)

@@ -10,6 +10,7 @@ classes with the attention part in pages.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -35,14 +36,20 @@ class FolioCache(cache_utils.Cache):
     config: the model's configuration. dtype, v_dtype, granularity, scale_dtype: as folio_kv.KVCache
     takes them, None for the model's own; latent rows (MLA) stay in the model's dtype. Beside its
     names, "int8" is i8 with a float16 scale for each 32 elements (one for a whole row where heads
-    are no multiple of that), and "int8_per_row" i8 with one float32 scale for each token and head.
+    are no multiple of that), and "int8_per_row" i8 with one float32 scale for each token and head;
+    of four bits, "int4" is i4 with a float16 scale for 32 elements, "nvfp4" f4_e2m1 with an f8_e4m3
+    scale for 16 and a tensor scale, "mxfp4" f4_e2m1 with an f8_e8m0 scale for 32; "kv4" is K as
+    "int8" and V as "int4". rotated: K and V are stored rotated, in blocks of so many elements, or
+    (True) of the largest power of two, at most 256, that divides the head. channel_scales: of each
+    layer f32 [kv_heads, head_size], or None, by which keys are divided before that (`calibrate`).
     capacity: tokens that each row has room for at first (None: what the first forward brings);
     room grows by a 32nd. page_size: tokens of a page.
 
     A layer with a window keeps the tokens that its window sees. Copies (`copy.deepcopy`) and
     pickles hold rows of their own.
 
-    Errors: folio_kv.Error for another dtype, or numbers below 1.
+    Errors: folio_kv.Error for another dtype, or numbers below 1; the first forward's, for heads that
+    the dtype, or the rotation, does not fit.
     """
 
     def __init__(
@@ -53,13 +60,17 @@ class FolioCache(cache_utils.Cache):
         v_dtype: Any = None,
         granularity: int | None = None,
         scale_dtype: Any = None,
+        rotated: bool | int | None = None,
+        channel_scales: Sequence[Any] | None = None,
         capacity: int | None = None,
         page_size: int = 16,
     ):
         for name, value in (("capacity", capacity), ("page_size", page_size)):
             if value is not None and value < 1:
                 raise folio_kv.Error(f"{name}: expected at least 1, got {value}")
-        self.storage = Storage.read(dtype, v_dtype, granularity, scale_dtype)
+        self.storage = Storage.read(
+            dtype, v_dtype, granularity, scale_dtype, rotated, channel_scales
+        )
         self.capacity, self.page_size = capacity, page_size
         self.rows: int | None = None
         self.pool: RowPool | None = None
@@ -67,13 +78,17 @@ class FolioCache(cache_utils.Cache):
         config = config.get_text_config(decoder=True)
         types, arguments = cache_utils.get_layer_types_and_kwargs(config)
         super().__init__(
-            layers=[self._layer(*x) for x in zip(types, arguments, config.per_layer_config)]
+            layers=[
+                self._layer(i, *x)
+                for i, x in enumerate(zip(types, arguments, config.per_layer_config))
+            ]
         )
 
-    def _layer(self, kind: str, arguments: dict[str, Any], config: Any) -> Any:
+    def _layer(self, index: int, kind: str, arguments: dict[str, Any], config: Any) -> Any:
         if kind not in LAYERS:
             return cache_utils.DYNAMIC_LAYER_TYPE_MAPPING[kind](**arguments)
         layer = LAYERS[kind](self, **arguments)
+        layer.index = index
         rank, rope = (
             getattr(config, "kv_lora_rank", None),
             getattr(config, "qk_rope_head_dim", None),

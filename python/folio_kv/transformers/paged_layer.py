@@ -51,6 +51,7 @@ class FolioLayer(cache_utils.DynamicLayer):
     is_croppable = True
     is_sliding = False
     latent_dims: tuple[int, int] | None = None  # of the latents and of the rotated part (MLA)
+    index = 0  # among the model's layers
 
     def __init__(self, owner: Owner, **kwargs: Any):
         super().__init__()
@@ -104,7 +105,8 @@ class FolioLayer(cache_utils.DynamicLayer):
         (heads, key_dim), (_, value_dim) = self.heads_and_dims
         dims = (key_dim + value_dim, None) if self.is_latent else (key_dim, value_dim)
         storage = Storage() if self.is_latent else self.owner.storage
-        return Planes(num_pages, page_size, heads, dims, storage.of(self.dtype, *dims))
+        formats = storage.of(self.dtype, dims, self.index)
+        return Planes(num_pages, page_size, heads, dims, formats)
 
     @property
     def keys(self) -> CachedRows | None:
@@ -286,7 +288,7 @@ class FolioLayer(cache_utils.DynamicLayer):
 
     def __getstate__(self) -> dict[str, Any]:
         self.settle()
-        saved = self.planes.dense(self._pages(), self.held, torch.float32) if self.held else None
+        saved = self.planes.gathered(self._pages(), self.held) if self.held else None
         state = {n: x for n, x in self.__dict__.items() if n != "_pairs"}
         return state | {"planes": None, "_saved": saved}
 
@@ -300,13 +302,10 @@ class FolioLayer(cache_utils.DynamicLayer):
             return
         saved, self._saved = self.__dict__.get("_saved"), None
         if saved is not None:
-            key, value = saved
-            if self.is_latent:
-                key, value = key.split(self.latent_dims, -1)
-            length, self.length, self.held = self.length, 0, 0
-            self._take(key, value)
-            self.flush()
-            self.length = length
+            held, self.held = self.held, 0
+            self._make_room(held)
+            self.held = held
+            self.planes.take(self._pages(), held, saved)
 
     # Rows are chosen for all layers at once, by the cache.
     def select(self, rows: list[int]) -> None: ...

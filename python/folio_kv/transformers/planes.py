@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 import folio_kv
 
+from .._formats import FOUR_BITS, PAIRS, block_of, format_of
+
 __all__ = ["Planes", "Storage", "room_for"]
 
-GRANULE = 32  # elements of "int8" that share a scale, as in q8_0
-BLOCK = 32  # elements of a block format
 FLOATS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 
 
@@ -23,65 +24,112 @@ def room_for(tokens: int, page_size: int) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class Storage:
-    """What the elements of a layer are stored as: a KVCache's options, None where it is the model's
-    dtype. `wishes`: a granularity for heads that are a multiple of it.
+class Stored:
+    """What K, or V, is stored as: a Format, or `options` of one. rotated: in blocks of so many
+    elements, or of the head's own (True). wishes: the granularity is for heads that are a multiple
+    of it.
     """
 
-    dtype: Any = None
-    v_dtype: Any = None
-    granularity: int | None = None
-    scale_dtype: Any = None
+    format: Any = None
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    rotated: bool | int | None = None
     wishes: bool = False
 
     @classmethod
-    def read(cls, dtype: Any, v_dtype: Any, granularity: int | None, scale_dtype: Any) -> Storage:
+    def read(cls, given: Any, rotated: bool | int | None, **words: Any) -> Stored:
+        """Of FolioCache's dtype or v_dtype. Errors: folio_kv.Error."""
+        if not isinstance(given, folio_kv.Format):
+            is_wish = isinstance(given, str) and given == "int8" and words["granularity"] is None
+            return cls(None, format_of(given, **words), rotated, is_wish)
+        for name, word in {"rotated": rotated, **words}.items():
+            if word is not None:
+                raise folio_kv.Error(f"{name}: given beside a Format, which says it")
+        return cls(given)
+
+    def of(self, dim: int, layer: int, channel_scales: Any = None) -> Any:
+        """The Format of heads of `dim` elements of this layer. Errors: folio_kv.Error."""
+        if self.format is not None:
+            return self.format.of_layer(layer)
+        options = self.options
+        if self.wishes and dim % options["granularity"]:
+            options = {"dtype": options["dtype"]}
+        if self.rotated:
+            options = options | {"hadamard": block_of(dim, self.rotated)}
+        return folio_kv.Format(**options, channel_scales=channel_scales)
+
+
+@dataclasses.dataclass(frozen=True)
+class Storage:
+    """What K and V of a cache are stored as; None: in the model's dtype."""
+
+    key: Stored | None = None
+    value: Stored | None = None
+    channel_scales: Sequence[Any] | None = None  # of K, one for each layer
+
+    @classmethod
+    def read(
+        cls,
+        dtype: Any,
+        v_dtype: Any,
+        granularity: int | None,
+        scale_dtype: Any,
+        rotated: bool | int | None,
+        channel_scales: Sequence[Any] | None = None,
+    ) -> Storage:
         """Of FolioCache's arguments. Errors: folio_kv.Error."""
+        words = {"granularity": granularity, "scale_dtype": scale_dtype}
         if dtype is None:
-            given = {"v_dtype": v_dtype, "granularity": granularity, "scale_dtype": scale_dtype}
-            for name, value in given.items():
+            for name, value in {
+                "v_dtype": v_dtype,
+                "rotated": rotated or None,
+                "channel_scales": channel_scales,
+                **words,
+            }.items():
                 if value is not None:
                     raise folio_kv.Error(f"{name}: expected a dtype beside it, got None")
             return cls()
-        if granularity is not None and granularity < 1:
-            raise folio_kv.Error(f"granularity: expected at least 1, got {granularity}")
-        name, wishes = dtype if isinstance(dtype, str) else "", False
-        if name == "int8" and granularity is None:
-            granularity, scale_dtype, wishes = GRANULE, scale_dtype or "f16", True
-        made = cls(
-            "i8" if name in ("int8", "int8_per_row") else dtype,
-            v_dtype,
-            granularity,
-            scale_dtype,
-            wishes,
+        if rotated is not None and not isinstance(rotated, bool):
+            _expect_block(rotated)
+        if isinstance(dtype, str) and dtype in PAIRS:
+            if v_dtype is not None:
+                raise folio_kv.Error(f'v_dtype: given beside "{dtype}", which says it')
+            dtype, v_dtype = PAIRS[dtype]
+        if channel_scales is not None and isinstance(dtype, folio_kv.Format):
+            raise folio_kv.Error("channel_scales: given beside a Format, which says it")
+        key = Stored.read(dtype, rotated or None, **words)
+        value = key if v_dtype is None else Stored.read(v_dtype, rotated or None, **words)
+        return cls(key, value, channel_scales)
+
+    def of(self, model: torch.dtype, dims: tuple[int, int | None], layer: int) -> tuple[Any, Any]:
+        """The Formats of K and V of a layer that gives rows of this dtype and these dims."""
+        if self.key is None or self.value is None:
+            return FLOATS.get(model, "f32"), None
+        value = None if dims[1] is None else self.value.of(dims[1], layer)
+        return self.key.of(dims[0], layer, self._channel_scales(layer)), value
+
+    def _channel_scales(self, layer: int) -> Any:
+        if self.channel_scales is None:
+            return None
+        if layer >= len(self.channel_scales):
+            raise folio_kv.Error(
+                f"channel_scales: expected one for each layer, got {len(self.channel_scales)} for "
+                f"layer {layer}"
+            )
+        return self.channel_scales[layer]
+
+
+def _expect_block(rotated: int) -> None:
+    if not (16 <= rotated <= 512 and rotated & (rotated - 1) == 0):
+        raise folio_kv.Error(
+            f"rotated: expected True or a power of two from 16 to 512, got {rotated}"
         )
-        dim = BLOCK * (granularity or 1)
-        folio_kv.KVCache(1, 1, 1, kv_heads=1, head_size=dim, **made.options())  # refuses bad ones
-        return made
-
-    def of(self, model: torch.dtype, *dims: int | None) -> Storage:
-        """Of a layer that gives rows of this dtype and these dims."""
-        if self.dtype is None:
-            return Storage(FLOATS.get(model, "f32"))
-        if self.wishes and any(dim is not None and dim % self.granularity for dim in dims):
-            return Storage(self.dtype)
-        return self
-
-    def options(self) -> dict[str, Any]:
-        """As KVCache takes them."""
-        return {
-            "dtype": self.dtype,
-            "v_dtype": self.v_dtype,
-            "granularity": self.granularity,
-            "scale_dtype": self.scale_dtype,
-        }
 
 
 class Planes:
     """The memory of one layer, `num_pages` pages of `page_size` tokens: `pages` are the views.
 
     dims: of a head of K and of V; a latent layer has rows [latent | rotated] of one head in K and
-    None for V.
+    None for V. formats: of K and V, as KVCache takes dtype and v_dtype.
     """
 
     def __init__(
@@ -90,9 +138,9 @@ class Planes:
         page_size: int,
         heads: int,
         dims: tuple[int, int | None],
-        storage: Storage,
+        formats: tuple[Any, Any],
     ):
-        self.heads, self.dims, self.storage = heads, dims, storage
+        self.heads, self.dims, self.formats = heads, dims, formats
         is_latent = dims[1] is None
         self._memory = folio_kv.KVCache(
             1,
@@ -101,18 +149,27 @@ class Planes:
             kv_heads=heads,
             head_size=dims[0],
             v_head_size=dims[1],
+            dtype=formats[0],
+            v_dtype=formats[1],
             latent=is_latent,
-            **storage.options(),
         )
         self.pages = self._memory[0]
+        self.described = repr(formats)
+        self.has_four_bits = any(getattr(x, "dtype", x) in FOUR_BITS for x in formats)
 
     @property
     def nbytes(self) -> int:
         return self._memory.nbytes
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {n: x for n, x in self.__dict__.items() if n != "pages"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, pages=state["_memory"][0])
+
     def like(self, num_pages: int, page_size: int) -> Planes:
         """Others of the same elements."""
-        return Planes(num_pages, page_size, self.heads, self.dims, self.storage)
+        return Planes(num_pages, page_size, self.heads, self.dims, self.formats)
 
     def copied(self, copies: list[tuple[int, int, int]], num_pages: int, page_size: int) -> Planes:
         """Others that hold copies of these pages."""
@@ -120,6 +177,23 @@ class Planes:
         if copies:
             folio_kv.copy_pages([self.pages], [made.pages], copies)
         return made
+
+    def gathered(self, pages: torch.Tensor, length: int) -> Planes:
+        """Copies of the first `length` rows of `pages` [batch, columns]: page after page."""
+        page_size = self.pages.page_size
+        used = pages[:, : -(-length // page_size)].flatten().tolist()
+        copies = [(page, i, page_size) for i, page in enumerate(used)]
+        return self.copied(copies, len(used), page_size)
+
+    def take(self, pages: torch.Tensor, length: int, made: Planes) -> None:
+        """The first `length` rows of `pages` [batch, columns] become those that were `gathered`."""
+        batch, tokens, theirs = pages.shape[0], torch.arange(length), made.pages.page_size
+        mine = self.pages.page_size
+        columns = -(-length // theirs)
+        source = torch.arange(batch)[:, None] * (columns * theirs) + tokens
+        target = pages[:, tokens // mine] * mine + tokens % mine
+        copies = torch.stack([source.flatten(), target.flatten().long()], 1)
+        folio_kv.copy_slots([made.pages], [self.pages], copies)
 
     def dense(
         self, pages: torch.Tensor, length: int, dtype: torch.dtype

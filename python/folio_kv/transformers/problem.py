@@ -193,9 +193,10 @@ def kind_of(
     softcap: float | None,
     pattern: Pattern,
     v_in_key: int | None = None,
+    int8_operands: bool = False,
 ) -> Any:
     """The Kind of these options: one object for all layers that ask for the same."""
-    key = (heads, scale, softcap, pattern, v_in_key)
+    key = (heads, scale, softcap, pattern, v_in_key, int8_operands)
     with _lock:
         if key not in _kinds:
             causal = pattern.right == 0
@@ -210,6 +211,7 @@ def kind_of(
                 chunk=pattern.chunk or None,
                 causal=causal,
                 v_in_key=v_in_key,
+                int8_operands=int8_operands,
             )
         return _kinds[key]
 
@@ -217,8 +219,10 @@ def kind_of(
 _refusals: dict[Any, str | None] = {}
 
 
-def refusal(kind: Any, pages: Any, ask: Ask, dtype: torch.dtype) -> str | None:
-    """Why no kernel serves the call, or None; asked once for each kind of call."""
+def refusal(kind: Any, pages: Any, ask: Ask, dtype: torch.dtype, formats: str = "") -> str | None:
+    """Why no kernel serves the call, or None; asked once for each kind of call. formats: what else
+    there is to say of the pages' rows than their dtypes.
+    """
     geometry = (
         pages.page_size,
         pages.kv_heads,
@@ -235,7 +239,7 @@ def refusal(kind: Any, pages: Any, ask: Ask, dtype: torch.dtype) -> str | None:
     if ask.sinks is not None:
         per_query = ask.sinks.dim() == 2
         options |= {"sinks": True, "sinks_per_query": per_query, "sinks_dtype": ask.sinks.dtype}
-    key = (kind, geometry, *options.values())
+    key = (kind, geometry, formats, *options.values())
     if key not in _refusals:
         _refusals[key] = folio_kv.why_not(kind, pages, **options)
     return _refusals[key]

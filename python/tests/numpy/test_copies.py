@@ -31,6 +31,7 @@ OPTIONS = [
     {"reproducible": "query"},
     {"reproducible": "sequence", "bf16_operands": True},
     {"int8_operands": True},
+    {"q_is_turned": True},
 ]
 
 
@@ -60,6 +61,7 @@ def test_the_state_of_a_kind_says_each_option():
         {"dtype": "bf16", "order": "NHD"},
         {"dtype": "i8", "granularity": 16, "scale_dtype": "f16"},
         {"dtype": "q8_0", "v_dtype": "q4_0"},
+        {"dtype": "i4", "v_dtype": folio_kv.Format("u4", zeros="patterns", hadamard=32)},
         {"dtype": "f32", "latent": True},
         {"dtype": "f32", "v_head_size": 64},
     ],

@@ -122,7 +122,7 @@ REFUSED_NUMBERS = {
     "sizes whose product overflows": (lambda: folio_kv.KVCache(MOST, 2**32 - 2, MOST - 1, kv_heads=MOST, head_size=MOST), "bits|memory|expected"),
     "more than memory": (lambda: folio_kv.KVCache(1, 2**32 - 2, 4096, kv_heads=64, head_size=64), "more than memory can hold"),
     "pages without bound": (lambda: folio_kv.KVCache(1, 1, MOST, kv_heads=1, head_size=8), "page_size"),
-    "an unknown dtype": (lambda: folio_kv.KVCache(1, 1, kv_heads=1, head_size=8, dtype="int4"), "dtype: expected f32, .*, got int4"),
+    "an unknown dtype": (lambda: folio_kv.KVCache(1, 1, kv_heads=1, head_size=8, dtype="int3"), "dtype: expected f32, .*, got int3"),
     "values in a latent cache": (lambda: folio_kv.KVCache(1, 1, kv_heads=1, head_size=8, latent=True, v_head_size=8), "latent"),
     "a granularity without scales": (lambda: folio_kv.KVCache(1, 1, kv_heads=1, head_size=8, granularity=4), "granularity"),
     "negative threads": (lambda: folio_kv.set_num_threads(-1), "threads is -1"),

@@ -201,7 +201,7 @@ def test_dtypes_are_those_of_the_c_interface():
     enumeration = re.search(r"enum \{  // dtype(.*?)\};", header, re.DOTALL)
     assert enumeration
     names = [name.lower() for name in re.findall(r"FOLIO_(\w+) = [1-9]", enumeration[1])]
-    assert len(names) == 13
+    assert len(names) == 18
     for name in names:
         given = {"dtype": "i8", "scale_dtype": name} if name == "f8_e8m0" else {"dtype": name}
         pages = folio_kv.KVCache(1, 1, kv_heads=1, head_size=32, **given)[0]
@@ -217,6 +217,7 @@ def test_options_are_those_of_the_c_interface():
         "v_in_key": "value_in_key",
         "bf16_operands": "bf16_operands",
         "int8_operands": "int8_operands",
+        "q_is_turned": "q_is_turned",
     }
     of_calls = {
         "sinks": "sink_logits", "alibi": "alibi", "bias": "bias", "intervals": "intervals",

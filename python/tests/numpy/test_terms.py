@@ -241,7 +241,7 @@ REFUSED = {
     "a bias of another form than planned": (lambda: thin({"bias": np.zeros((1, 1, 20), F32)}, bias=True, bias_per_sequence=True), "bias: expected 4 dimensions"),
     "a bias of another type than planned": (lambda: thin({"bias": np.zeros((1, 1, 20), F32)}, bias=True, bias_dtype="f16"), "bias"),
     "a form without its term": (lambda: thin({}, sinks_per_query=True), "sink_per_query is set, expected sink_logits"),
-    "sinks of a type unknown": (lambda: thin({}, sinks=True, sinks_dtype="int4"), "sinks_dtype: expected f32"),
+    "sinks of a type unknown": (lambda: thin({}, sinks=True, sinks_dtype="int3"), "sinks_dtype: expected f32"),
     "sinks of blocks": (lambda: thin({}, sinks=True, sinks_dtype="q8_0"), "sink_dtype is q8_0"),
 }  # fmt: skip
 

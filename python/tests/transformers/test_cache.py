@@ -237,7 +237,7 @@ def test_another_number_of_rows_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dtype": "int4"}, "dtype: expected f32, f16, .* or iq4_nl, got int4"),
+        ({"dtype": "int3"}, "dtype: expected f32, f16, .* or u4_halves, got int3"),
         ({"v_dtype": "i8"}, "v_dtype: expected a dtype beside it, got None"),
         ({"granularity": 32}, "granularity: expected a dtype beside it, got None"),
         ({"scale_dtype": "f16"}, "scale_dtype: expected a dtype beside it, got None"),
@@ -287,7 +287,7 @@ def test_keys_can_be_read_from_a_layer() -> None:
     assert FolioCache(model.config).layers[0].keys is None
 
 
-@pytest.mark.parametrize("dtype", [None, "int8"])
+@pytest.mark.parametrize("dtype", [None, "int8", "int4"])
 @pytest.mark.parametrize("kind", ["llama", "deepseek_v3"])
 def test_rows_can_be_reshaped_as_contiguous_ones(kind: str, dtype: Any) -> None:
     model = build(kind)

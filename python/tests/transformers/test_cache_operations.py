@@ -28,7 +28,8 @@ class Pair:
     def __init__(self, kind: str, random: random.Random):
         self.model, self.random, self.past = build(kind), random, 0
         config = self.model.config
-        self.ours = FolioCache(config, page_size=random.choice([1, 3, 4, 16]))
+        stored = random.choice([{}, {"dtype": "f32", "rotated": True}])
+        self.ours = FolioCache(config, page_size=random.choice([1, 3, 4, 16]), **stored)
         self.stock = DynamicCache(config=config)
         self.records = random.random() < 0.5
         if self.records:

@@ -68,6 +68,13 @@ def without_windows(config: Any) -> Any:
     return config
 
 
+def factors(_: Any = None) -> list[torch.Tensor]:
+    """Of the channels of keys of the model that `cache` is for."""
+    config = build("gemma2").config
+    shape = config.num_key_value_heads, config.head_dim
+    return [torch.linspace(0.5, 2.0, shape[0] * shape[1]).view(shape)] * config.num_hidden_layers
+
+
 MASK = torch.zeros(1, 1, QUERIES, KEYS).masked_fill_(torch.arange(KEYS) == 2, -torch.inf)
 ATTENTION = {
     "module": lambda _: Layer(2, is_causal=False),
@@ -98,10 +105,12 @@ ENDS = {
 HINTS = {name: "not for attention" for name in NOT_FOR_ATTENTION}
 CACHE = {
     "config": lambda config: without_windows(config),
-    "dtype": ["i8", "int8", "int8_per_row", "fp8", "int4"],
+    "dtype": ["i8", "int8", "int8_per_row", "fp8", "int4", "int3"],
     "v_dtype": "i8",
     "granularity": 8,
     "scale_dtype": "f16",
+    "rotated": [True, 48],
+    "channel_scales": factors,
     "capacity": [128, 0],
     "page_size": [4, 0],
 }
@@ -132,7 +141,10 @@ CASES = [
         parameters_of(FolioCache.__init__, "self"),
         cache_int8,
         of_cache,
-        {name: CACHE[name] for name in ("v_dtype", "granularity", "scale_dtype")}
+        {
+            name: CACHE[name]
+            for name in ("v_dtype", "granularity", "scale_dtype", "rotated", "channel_scales")
+        }
         | {"v_dtype": "f16"},
         {},
     ),

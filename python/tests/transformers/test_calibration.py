@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`calibrate`: factors of channels, from what a model's layers see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from cache_cases import logits_after, random_tokens, served
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import folio_kv
+from folio_kv.transformers import FolioCache, calibrate, calibration
+
+HEADS, KV_HEADS, DIM = 4, 2, 32
+
+
+def model_of(outlier: float = 1.0, seed: int = 2) -> Any:
+    """With a pair of channels in each head of K that are `outlier` times the others, and for which
+    q asks as much less, so that attention is what it was.
+    """
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=96,
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=3,
+        num_attention_heads=HEADS,
+        num_key_value_heads=KV_HEADS,
+        head_dim=DIM,
+        initializer_range=0.2,
+    )
+    model = LlamaForCausalLM(config).eval()
+    for layer in model.model.layers:
+        key, query = (x.weight.data for x in (layer.self_attn.k_proj, layer.self_attn.q_proj))
+        for channel in (5, 5 + DIM // 2):  # RoPE's pair
+            key.unflatten(0, (KV_HEADS, DIM))[:, channel] *= outlier
+            query.unflatten(0, (HEADS, DIM))[:, channel] /= outlier
+    return model
+
+
+def test_factors_balance_what_errors_of_keys_do() -> None:
+    """By hand: pairs (j, j + half) have one factor, the mean of logarithms is 0."""
+    torch.manual_seed(1)
+    sizes = torch.rand(2, DIM) * 10 + 0.1
+    key = torch.randn(3, KV_HEADS, 50, DIM) * sizes[:, None]
+    query = torch.randn(3, HEADS, 50, DIM)
+    squares = calibration._Squares()
+    squares.add(query[:, :, :20], key[:, :, :20])
+    squares.add(query[:, :, 20:], key[:, :, 20:])
+    got = squares.factors()
+    groups = query.unflatten(1, (KV_HEADS, 2)).double()
+    parts = [slice(0, 20), slice(20, 50)]
+    k2 = sum(key[:, :, p].double().square().mean((0, 2)) for p in parts)
+    q2 = sum(groups[..., p, :].square().mean((0, 2, 3)) for p in parts)
+    ratio = [(x[:, : DIM // 2] + x[:, DIM // 2 :]).repeat(1, 2) for x in (k2, q2)]
+    expected = (ratio[0] / ratio[1]) ** 0.25
+    expected = expected / expected.log().mean(-1, keepdim=True).exp()
+    torch.testing.assert_close(got, expected.float(), rtol=1e-5, atol=0)
+
+
+def test_keys_with_outliers_come_much_nearer() -> None:
+    model = model_of(outlier=30.0)
+    tokens = random_tokens(2, 200)
+    exact = logits_after(model, "eager", None, [tokens])[0]
+    scales = calibrate(model, random_tokens(1, 128, seed=9))
+    assert [tuple(x.shape) for x in scales] == [(KV_HEADS, DIM)] * 3
+    errors = []
+    for channel_scales in (None, scales):
+        cache = FolioCache(
+            model.config, dtype="int4", v_dtype="f32", rotated=True, channel_scales=channel_scales
+        )
+        got = logits_after(model, "folio", cache, list(tokens.split([150, 49, 1], 1)))
+        errors.append(float((torch.cat(got, 1) - exact).square().mean().sqrt()))
+    assert served(model)
+    assert errors[1] < 0.6 * errors[0], errors
+
+
+def test_a_model_is_as_it_was() -> None:
+    model = model_of()
+    model.set_attn_implementation("eager")
+    scales = calibrate(model, random_tokens(2, 20))
+    assert model.config._attn_implementation == "eager"
+    again = calibrate(model, random_tokens(2, 20))
+    assert all(torch.equal(a, b) for a, b in zip(scales, again))
+    with pytest.raises(folio_kv.Error, match="input_ids: expected .*got .20."):
+        calibrate(model, random_tokens(1, 20)[0])
+    with pytest.raises(folio_kv.Error, match="input_ids"):
+        calibrate(model, random_tokens(1, 1))
+    model.model.layers[1].self_attn.k_proj.weight.data[3, 3] = float("nan")
+    with pytest.raises(folio_kv.Error, match="finite keys and queries, layer 1"):
+        calibrate(model, random_tokens(1, 20))
+    assert model.config._attn_implementation == "eager"
+
+
+def test_layers_that_are_not_there_and_scales_that_are_said_elsewhere_are_refused() -> None:
+    model = model_of()
+    scales = calibrate(model, random_tokens(1, 20))
+    cache = FolioCache(model.config, dtype="int4", channel_scales=scales[:2])
+    with pytest.raises(folio_kv.Error, match="channel_scales: expected one for each layer, got 2"):
+        logits_after(model, "folio", cache, [random_tokens(1, 4)])
+    with pytest.raises(folio_kv.Error, match="channel_scales: expected a dtype beside it"):
+        FolioCache(model.config, channel_scales=scales)
+    with pytest.raises(folio_kv.Error, match="channel_scales: given beside a Format"):
+        FolioCache(model.config, dtype=folio_kv.Format("i8"), channel_scales=scales)
+    wrong = FolioCache(model.config, dtype="int4", channel_scales=[x[:, :-1] for x in scales])
+    with pytest.raises(folio_kv.Error, match="channel_scales"):
+        logits_after(model, "folio", wrong, [random_tokens(1, 4)])
+
+
+def test_channels_that_are_never_seen_have_a_factor_all_the_same() -> None:
+    key = torch.zeros(1, KV_HEADS, 4, DIM)
+    key[..., :4] = 1e3
+    squares = calibration._Squares()
+    squares.add(torch.ones(1, HEADS, 4, DIM), key)
+    factors = squares.factors()
+    assert (factors >= 1 / calibration.RANGE).all() and (factors <= calibration.RANGE).all()
