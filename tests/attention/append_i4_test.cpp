@@ -245,7 +245,7 @@ TEST(AppendI4, rows_with_heavy_tails_lose_less_than_by_sevenths) {
       ASSERT_LE(off, std::fabs(scale) * (stored[i] == 7.0 ? 1.0001 : 0.5001)) << i;
       lost += off * off;
     }
-    for (const size_t first : {0, 16}) {
+    for (const size_t first : {size_t{0}, size_t{16}}) {
       const auto extreme = std::max_element(
           x.begin() + static_cast<int64_t>(first), x.begin() + static_cast<int64_t>(first) + 16,
           [](float a, float b) { return std::fabs(a) < std::fabs(b); });
