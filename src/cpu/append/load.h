@@ -22,9 +22,8 @@ struct Load {
   static constexpr int chains = 16;  // of the sum of squares, on every machine
 
   /// `rows` rows of `n` elements of `dtype`, of blocks whole ones, of packed types as patterns are
-  /// read without zero points, `stride_bytes` apart, to rows of
-  /// floats, `pitch` apart. Natural alignment is not required, nothing behind a row is read; `to`
-  /// has room for a register more.
+  /// read without zero points, `stride_bytes` apart, to rows of floats, `pitch` apart. Natural
+  /// alignment is not required, nothing behind a row is read; `to` has room for a register more.
   static void widen(DType dtype, const std::byte* from, int64_t stride_bytes, int64_t rows,
                     int64_t n, float* to, int64_t pitch) {
     if (stride_bytes == row_bytes(dtype, n) && pitch == n) {

@@ -101,12 +101,6 @@ struct Avx2Bytes : Avx2Lanes {
     return _mm256_blend_epi32(_mm256_set1_epi32(static_cast<int>(of[0][i])),
                               _mm256_set1_epi32(static_cast<int>(of[1][i])), 0xf0);
   }
-  /// Lane i of `table`, for the indices of each lane.
-  template <class F, class U>
-  FOLIO_ALWAYS_INLINE static F pick_of(const F& table, const U& i) {
-    return reinterpret_cast<F>(
-        _mm256_permutevar8x32_ps(reinterpret_cast<__m256>(table), reinterpret_cast<__m256i>(i)));
-  }
   /// Of two registers the sums of their 16 byte lanes, side by side.
   template <class F>
   FOLIO_ALWAYS_INLINE static void store_lane_sums(float* to, const F (&x)[2]) {
