@@ -56,7 +56,14 @@ void check_options(const ReplayOptions& o) {
   expect(m.q_heads % m.kv_heads == 0, "groups of heads");
   expect(is_between(8, m.v_head_size, m.head_size) && m.head_size <= 576, "head sizes");
   expect(m.head_size % 8 == 0 && m.v_head_size % 8 == 0, "head sizes in steps of 8");
-  expect(std::string_view(name(o.model.kv_dtype)) != "invalid", "kv_dtype");
+  const KVFormat& kv = o.model.kv;
+  expect(kv.dtype != DType::invalid, "kv_dtype");
+  expect(is_between(0, kv.granule(), 1 << 20), "granularity");
+  if (const int32_t block = kv.hadamard.block; block != 0) {
+    expect(m.head_size % block == 0 && m.v_head_size % block == 0, "hadamard");
+  } else {
+    expect(kv.hadamard.sign_seed == 0, "sign_seed");
+  }
   expect(o.compute == Compute::none || o.compute == Compute::attention, "compute");
 }
 
