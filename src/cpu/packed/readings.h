@@ -12,6 +12,7 @@
 #include "cpu/convert/scale_lanes.h"
 #include "cpu/packed/form.h"
 #include "cpu/packed/layout.h"
+#include "cpu/packed/square.h"
 #include "cpu/vec/simd.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
 
@@ -147,21 +148,24 @@ class Readings {
     if (tile.seen != ~uint64_t{0})
       __builtin_memset(words, 0, sizeof(Word) * static_cast<size_t>(tile_keys * granules_));
     const int64_t stride = view.scales.granule_stride_bytes;
+    const bool is_square = stride == sizeof(Word) && granules_ == Square<Word>::size;
     for (int r = 0; r < tile.runs; ++r) {
       const TileRun& run = tile.run[r];
       const TileRows rows = PageCursor::scale_rows(view, run, head);
       const std::byte* at = rows.data + offset;
-      for (int k = run.first; k < run.first + run.rows; ++k, at += rows.stride_bytes) {
-        if ((tile.seen >> k & 1) == 0) continue;
-        Word* const to = words + k;
-        if (stride == sizeof(Word) && granules_ == 4) {  // heads of 128 by 32
-          Word four[4];
-          __builtin_memcpy(four, at, sizeof four);
-          for (int g = 0; g < 4; ++g) to[g * tile_keys] = four[g];
-          continue;
+      for (int k = run.first, end = k + run.rows; k < end;) {
+        const int left = end - k, many = is_square && left >= Square<Word>::size &&
+                                                 Square<Word>::all_of(tile.seen >> k)
+                                             ? Square<Word>::size
+                                             : 1;
+        if (many != 1) {
+          Square<Word>::transpose(at, rows.stride_bytes, words + k);
+        } else if ((tile.seen >> k & 1) != 0) {
+          for (int g = 0; g < granules_; ++g)
+            __builtin_memcpy(words + k + g * tile_keys, at + g * stride, sizeof(Word));
         }
-        for (int g = 0; g < granules_; ++g)
-          __builtin_memcpy(to + g * tile_keys, at + g * stride, sizeof(Word));
+        k += many;
+        at += many * rows.stride_bytes;
       }
     }
   }

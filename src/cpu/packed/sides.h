@@ -33,14 +33,18 @@ class Sides {
     }
   }
   /// The registers of chunk c of the four keys from k on, bytes side by side. -128 stays.
+  template <int Slots>
   FOLIO_ALWAYS_INLINE void change(const Form& form, int k, int c, B (&four)[4]) const {
     constexpr int lanes = I::bytes / lane_bytes;
-    for (int slot = 0; slot < form.slots; ++slot) {
+    constexpr int each = 4 / Slots;
+#pragma GCC unroll 2
+    for (int slot = 0; slot < Slots; ++slot) {
       const uint32_t* of[lanes];
       for (int lane = 0; lane < lanes; ++lane)
         of[lane] = negative_ + form.granule(c * lanes + lane, slot) * groups;
       const Bytes is_negative = reinterpret_cast<Bytes>(I::spread(of, k / 4));
-      for (int j = slot * 4 / form.slots; j < (slot + 1) * 4 / form.slots; ++j)
+#pragma GCC unroll 4
+      for (int j = slot * each; j < (slot + 1) * each; ++j)
         four[j] =
             reinterpret_cast<B>((reinterpret_cast<Bytes>(four[j]) ^ is_negative) - is_negative);
     }

@@ -37,7 +37,10 @@ class Stage {
     Readings<I> readings;
     readings.gather(view, form, tile, at.head + turn.head);
     readings.copy(s.value_scales, readings.has_offsets(view) ? s.value_offsets : nullptr);
-    (form.is_packed ? put_values<2> : put_values<1>)(s, form, Rows(view, at, turn), readings, keys);
+    const auto put = !form.is_packed   ? put_values<1, 1>
+                     : form.slots == 1 ? put_values<2, 1>
+                                       : put_values<2, 2>;
+    put(s, form, Rows(view, at, turn), readings, keys);
     return readings.is_finite();
   }
 
@@ -56,8 +59,11 @@ class Stage {
               PageCursor::heads_bytes(view, turn.head + 1 < turn.heads ? turn.head + 1 : 0)) {}
     /// Null where nobody sees the key.
     FOLIO_ALWAYS_INLINE const std::byte* next(int k, int bytes) const {
-      if (ahead_ != nullptr && ahead_[k] != nullptr)
-        for (int i = 0; i < bytes; i += 64) __builtin_prefetch(ahead_[k] + ahead_offset_ + i, 0, 2);
+      if (ahead_ != nullptr && ahead_[k] != nullptr) {
+        const std::byte* const ahead = ahead_[k] + ahead_offset_;
+        __builtin_prefetch(ahead, 0, 2);
+        for (int i = 64; i < bytes; i += 64) __builtin_prefetch(ahead + i, 0, 2);
+      }
       return row_[k] == nullptr ? nullptr : row_[k] + offset_;
     }
     DType dtype;
@@ -69,17 +75,21 @@ class Stage {
   };
 
   template <int Parts>
-  static void put_keys(const Scratch& s, const Form& form, const Rows& rows, int keys) {
+  static void put_keys(const Scratch& s, const Form& form, Rows rows, int keys) {
     const Codes codes = codes_of(rows.dtype, code_bias);
     const B table = I::table(codes.of);
+    const int bytes = form.row;  // what is stored to may be any object, so names are kept here
     uint8_t* to = s.keys;
     for (int k = 0; k < keys; k += 4) {
       const std::byte* row[4];
-      for (int i = 0; i < 4; ++i) row[i] = rows.next(k + i, form.row);
-      for (int first = 0; first < form.row; first += I::bytes, to += Parts * 4 * I::bytes) {
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) row[i] = rows.next(k + i, bytes);
+      for (int first = 0; first < bytes; first += I::bytes, to += Parts * 4 * I::bytes) {
         B four[4];
-        for (int i = 0; i < 4; ++i) four[i] = read(row[i], first, form.row - first);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) four[i] = read(row[i], first, bytes - first);
         I::interleave_words(four);
+#pragma GCC unroll 4
         for (int j = 0; j < 4; ++j) {
           B part[Parts];
           unpack(table, four[j], part);
@@ -89,24 +99,30 @@ class Stage {
     }
   }
 
-  template <int Parts>
-  static void put_values(const Scratch& s, const Form& form, const Rows& rows,
-                         const Readings<I>& readings, int keys) {
+  template <int Parts, int Slots>
+  static void put_values(const Scratch& s, const Form& form, Rows rows, const Readings<I>& readings,
+                         int keys) {
     const Codes codes = codes_of(rows.dtype, 0);
     const B table = I::table(codes.of);
+    const int bytes = form.row;
     int8_t* to = s.values;
     Sides<I> sides;
     if (readings.has_negative()) sides.gather(form, readings);
     for (int k = 0; k < keys; k += 4) {
       const std::byte* row[4];
-      for (int i = 0; i < 4; ++i) row[i] = rows.next(k + i, form.row);
-      for (int first = 0; first < form.row; first += I::bytes) {
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) row[i] = rows.next(k + i, bytes);
+      for (int first = 0; first < bytes; first += I::bytes) {
         B part[4][Parts];
-        for (int i = 0; i < 4; ++i) unpack(table, read(row[i], first, form.row - first), part[i]);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) unpack(table, read(row[i], first, bytes - first), part[i]);
+#pragma GCC unroll 2
         for (int p = 0; p < Parts; ++p, to += 4 * I::bytes) {
           B four[4] = {part[0][p], part[1][p], part[2][p], part[3][p]};
           I::interleave(four);
-          if (readings.has_negative()) sides.change(form, k, first / I::bytes, four);
+          if (readings.has_negative())
+            sides.template change<Slots>(form, k, first / I::bytes, four);
+#pragma GCC unroll 4
           for (int j = 0; j < 4; ++j) I::store(to + j * I::bytes, four[j]);
         }
       }
