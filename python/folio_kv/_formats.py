@@ -12,13 +12,14 @@ __all__ = [
     "FOUR_BITS",
     "LARGEST_BLOCK",
     "NAMED",
-    "NVFP4_TENSOR_SCALE",
     "PAIRS",
+    "TENSOR_SCALE",
     "block_of",
+    "but_for",
     "format_of",
 ]
 
-NVFP4_TENSOR_SCALE = 1 / 16  # scales of e4m3, 2^-9 to 448, reach elements of 0.0008 to 168
+TENSOR_SCALE = 1 / 16  # scales of e4m3, 2^-9 to 448, reach elements of 0.0008 to 168
 FOUR_BITS = ("i4", "u4", "f4_e2m1", "i4_halves", "u4_halves")
 LARGEST_BLOCK, SMALLEST_BLOCK = 256, 16  # of a rotation that a head chooses
 
@@ -31,12 +32,23 @@ NAMED: dict[str, dict[str, Any]] = {
         "dtype": "f4_e2m1",
         "scale_dtype": "f8_e4m3",
         "granularity": 16,
-        "tensor_scale": NVFP4_TENSOR_SCALE,
+        "tensor_scale": TENSOR_SCALE,
     },
     "mxfp4": {"dtype": "f4_e2m1", "scale_dtype": "f8_e8m0", "granularity": 32},
 }
-# name -> those of K and of V: keys lose more by four bits than values
-PAIRS: dict[str, tuple[str, str]] = {"kv4": ("int8", "int4")}
+# name -> those of K and of V: keys lose more by four bits than values, whose bits go to their scales
+PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "kv4": (
+        {"dtype": "i8", "scale_dtype": "f16", "granularity": 64},
+        {
+            "dtype": "u4",
+            "zeros": "patterns",
+            "scale_dtype": "f8_e4m3",
+            "granularity": 16,
+            "tensor_scale": TENSOR_SCALE,
+        },
+    )
+}
 
 
 def block_of(head_size: int, rotated: bool | int = True) -> int:
@@ -63,6 +75,11 @@ def format_of(name: Any, **words: Any) -> dict[str, Any]:
     Errors: Error for what no Format has.
     """
     named = NAMED.get(name) if isinstance(name, str) else None
-    options = (named or {"dtype": name}) | {n: x for n, x in words.items() if x is not None}
+    return but_for(named or {"dtype": name}, **words)
+
+
+def but_for(options: dict[str, Any], **words: Any) -> dict[str, Any]:
+    """A Format's arguments, but for those of `words` that are not None. Errors: as format_of."""
+    options = options | {n: x for n, x in words.items() if x is not None}
     Format(**options)  # refuses bad ones
     return options

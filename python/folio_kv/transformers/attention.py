@@ -56,7 +56,7 @@ def attention(
     """
     if hasattr(module, "expand_kv"):
         latent.patch(module)
-    note(module, query, key)
+    note(module, query, key, value)
     paged = paged_update(module, key, value, attention_mask, cache, options)
     if paged is None and attention_mask is not None and is_batch(options):
         attention_mask = mask_of_batch(query, attention_mask, options)

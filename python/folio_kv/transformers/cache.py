@@ -38,10 +38,12 @@ class FolioCache(cache_utils.Cache):
     names, "int8" is i8 with a float16 scale for each 32 elements (one for a whole row where heads
     are no multiple of that), and "int8_per_row" i8 with one float32 scale for each token and head;
     of four bits, "int4" is i4 with a float16 scale for 32 elements, "nvfp4" f4_e2m1 with an f8_e4m3
-    scale for 16 and a tensor scale, "mxfp4" f4_e2m1 with an f8_e8m0 scale for 32; "kv4" is K as
-    "int8" and V as "int4". rotated: K and V are stored rotated, in blocks of so many elements, or
-    (True) of the largest power of two, at most 256, that divides the head. channel_scales: of each
-    layer f32 [kv_heads, head_size], or None, by which keys are divided before that (`calibrate`).
+    scale for 16 and a tensor scale, "mxfp4" f4_e2m1 with an f8_e8m0 scale for 32; "kv4" is K as i8
+    with a float16 scale for 64 and V as u4 with an f8_e4m3 scale and a zero point for 16. rotated:
+    K and V are stored rotated, in blocks of so many elements, or (True) of the largest power of
+    two, at most 256, that divides the head. channel_scales: of each layer f32 [kv_heads,
+    head_size], or None, by which keys are divided before that, or a pair, of keys and values
+    (`calibrate`).
     capacity: tokens that each row has room for at first (None: what the first forward brings);
     room grows by a 32nd. page_size: tokens of a page.
 

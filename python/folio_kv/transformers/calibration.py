@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calibrate`: factors of the channels of keys, from a text that a model reads.
+"""`calibrate`: factors of the channels of keys and values, from a text that a model reads.
 
 A channel of K that is far above the others takes their steps, rotated or not; one that q hardly
 asks for may be rounded coarsely. Divided by c and quantised in steps that all channels share, K's
-errors reach a logit by c times q: c = sqrt(rms k / rms q) makes the sum of both the least.
+errors reach a logit by c times q: c = sqrt(rms k / rms q) makes the sum of both the least. V's
+reach a layer's output by c times what its projection makes of the channel: that stands for q.
 """
 
 from __future__ import annotations
@@ -11,36 +12,71 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 import folio_kv
 
-__all__ = ["calibrate", "note"]
+__all__ = ["ChannelScales", "calibrate", "note"]
 
 RANGE = 64.0  # factors, their mean being 1, lie within it and its inverse
+PROJECTIONS = ("o_proj", "out_proj", "dense", "wo")  # what models call it
 
 _local = threading.local()
 
 
+class ChannelScales(NamedTuple):
+    """Of a layer: f32 [kv_heads, head_size] each; None: as they are."""
+
+    key: torch.Tensor | None
+    value: torch.Tensor | None = None
+
+
 class _Squares:
-    """Of a layer: sums of squares of K and q for each channel, and what they are of."""
+    """Of a layer: mean squares of each channel of K, q and V, and of what V's channels go through."""
 
     def __init__(self) -> None:
         self.key: torch.Tensor | float = 0.0
         self.query: torch.Tensor | float = 0.0
+        self.value: torch.Tensor | float = 0.0
+        self.projection: torch.Tensor | None = None
 
-    def add(self, query: torch.Tensor, key: torch.Tensor) -> None:
+    def add(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
         heads = key.shape[1]
         groups = query.unflatten(1, (heads, query.shape[1] // heads))
         self.key = self.key + key.double().square().mean((0, 2))
         self.query = self.query + groups.double().square().mean((0, 2, 3))
+        self.value = self.value + value.double().square().mean((0, 2))
 
-    def factors(self) -> torch.Tensor:
-        """[heads, head_size]"""
-        ratio = (_of_pairs(self.key) / _of_pairs(self.query)).log().nan_to_num(0.0, 0.0, 0.0) / 4
-        return (ratio - ratio.mean(-1, keepdim=True)).exp().clamp(1 / RANGE, RANGE).float()
+    @property
+    def is_finite(self) -> bool:
+        return all(bool(x.isfinite().all()) for x in (self.key, self.query, self.value))
+
+    def factors(self) -> ChannelScales:
+        through = torch.ones_like(self.value) if self.projection is None else self.projection
+        return ChannelScales(
+            _balanced(_of_pairs(self.key), _of_pairs(self.query)), _balanced(self.value, through)
+        )
+
+
+def _balanced(stored: torch.Tensor, meets: torch.Tensor) -> torch.Tensor:
+    """[heads, head_size], of mean squares of what is stored and of what its errors meet."""
+    ratio = (stored / meets).log().nan_to_num(0.0, 0.0, 0.0) / 4
+    return (ratio - ratio.mean(-1, keepdim=True)).exp().clamp(1 / RANGE, RANGE).float()
+
+
+def _projection(module: torch.nn.Module, heads: int, kv_heads: int) -> torch.Tensor | None:
+    """Squares of the weights that each channel of V goes through, [kv_heads, head_size]; None where
+    no output projection is found.
+    """
+    for name in PROJECTIONS:
+        weight = getattr(getattr(module, name, None), "weight", None)
+        if isinstance(weight, torch.Tensor) and weight.dim() == 2 and weight.is_floating_point():
+            if weight.shape[1] % heads == 0:
+                squares = weight.detach().double().square().sum(0)
+                return squares.unflatten(0, (kv_heads, heads // kv_heads, -1)).sum(1)
+    return None
 
 
 def _of_pairs(squares: torch.Tensor) -> torch.Tensor:
@@ -51,12 +87,20 @@ def _of_pairs(squares: torch.Tensor) -> torch.Tensor:
     return halves.mean(-2, keepdim=True).expand_as(halves).flatten(-2)
 
 
-def note(module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor) -> None:
+def note(
+    module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+) -> None:
     """What a layer's attention is called with; counts while `calibrate` runs in this thread."""
     seen = getattr(_local, "seen", None)
     index = getattr(module, "layer_idx", None)
-    if seen is not None and index is not None and query.shape[-1] == key.shape[-1]:
-        seen.setdefault(index, _Squares()).add(query, key)
+    if seen is None or index is None or query.shape[-1] != key.shape[-1]:
+        return
+    if index not in seen:
+        seen[index] = _Squares()
+        through = _projection(module, query.shape[1], key.shape[1])
+        if through is not None and through.shape[-1] == value.shape[-1]:
+            seen[index].projection = through
+    seen[index].add(query, key, value)
 
 
 @contextlib.contextmanager
@@ -68,13 +112,13 @@ def _noting() -> Iterator[dict[int, _Squares]]:
         _local.seen = None
 
 
-def calibrate(model: Any, input_ids: torch.Tensor) -> list[torch.Tensor | None]:
-    """FolioCache's `channel_scales` for `model`: of each layer f32 [kv_heads, head_size], or None
-    where it has no attention. input_ids: [batch, tokens] of a text like those to come, without
+def calibrate(model: Any, input_ids: torch.Tensor) -> list[ChannelScales | None]:
+    """FolioCache's `channel_scales` for `model`: of each layer those of K and V, or None where it
+    has no attention. input_ids: [batch, tokens] of a text like those to come, without
     padding; some hundred tokens do.
 
-    The model reads them once, without a cache. Errors: folio_kv.Error for other ids, and for keys
-    or queries that are not finite.
+    The model reads them once, without a cache. Errors: folio_kv.Error for other ids, and for keys,
+    queries or values that are not finite.
     """
     from . import register
 
@@ -95,8 +139,8 @@ def calibrate(model: Any, input_ids: torch.Tensor) -> list[torch.Tensor | None]:
             "model: expected one whose layers call an attention function, saw none"
         )
     for index, squares in seen.items():
-        if not (squares.key.isfinite().all() and squares.query.isfinite().all()):
+        if not squares.is_finite:
             raise folio_kv.Error(
-                f"model: expected finite keys and queries, layer {index} has others"
+                f"model: expected finite keys, queries and values, layer {index} has others"
             )
     return [seen[i].factors() if i in seen else None for i in range(max(seen) + 1)]

@@ -11,7 +11,8 @@ import torch
 
 import folio_kv
 
-from .._formats import FOUR_BITS, PAIRS, block_of, format_of
+from .._formats import FOUR_BITS, PAIRS, block_of, but_for, format_of
+from .calibration import ChannelScales
 
 __all__ = ["Planes", "Storage", "room_for"]
 
@@ -39,12 +40,18 @@ class Stored:
     def read(cls, given: Any, rotated: bool | int | None, **words: Any) -> Stored:
         """Of FolioCache's dtype or v_dtype. Errors: folio_kv.Error."""
         if not isinstance(given, folio_kv.Format):
-            is_wish = isinstance(given, str) and given == "int8" and words["granularity"] is None
-            return cls(None, format_of(given, **words), rotated, is_wish)
+            return cls.of_options(format_of(given, **words), rotated, words)
         for name, word in {"rotated": rotated, **words}.items():
             if word is not None:
                 raise folio_kv.Error(f"{name}: given beside a Format, which says it")
         return cls(given)
+
+    @classmethod
+    def of_options(
+        cls, options: dict[str, Any], rotated: bool | int | None, words: dict[str, Any]
+    ) -> Stored:
+        is_wish = options["dtype"] == "i8" and "granularity" in options
+        return cls(None, options, rotated, is_wish and words["granularity"] is None)
 
     def of(self, dim: int, layer: int, channel_scales: Any = None) -> Any:
         """The Format of heads of `dim` elements of this layer. Errors: folio_kv.Error."""
@@ -64,7 +71,7 @@ class Storage:
 
     key: Stored | None = None
     value: Stored | None = None
-    channel_scales: Sequence[Any] | None = None  # of K, one for each layer
+    channel_scales: Sequence[Any] | None = None  # of K, or of K and V, one for each layer
 
     @classmethod
     def read(
@@ -93,7 +100,10 @@ class Storage:
         if isinstance(dtype, str) and dtype in PAIRS:
             if v_dtype is not None:
                 raise folio_kv.Error(f'v_dtype: given beside "{dtype}", which says it')
-            dtype, v_dtype = PAIRS[dtype]
+            pair = (
+                Stored.of_options(but_for(x, **words), rotated or None, words) for x in PAIRS[dtype]
+            )
+            return cls(*pair, channel_scales)
         if channel_scales is not None and isinstance(dtype, folio_kv.Format):
             raise folio_kv.Error("channel_scales: given beside a Format, which says it")
         key = Stored.read(dtype, rotated or None, **words)
@@ -104,18 +114,20 @@ class Storage:
         """The Formats of K and V of a layer that gives rows of this dtype and these dims."""
         if self.key is None or self.value is None:
             return FLOATS.get(model, "f32"), None
-        value = None if dims[1] is None else self.value.of(dims[1], layer)
-        return self.key.of(dims[0], layer, self._channel_scales(layer)), value
+        scales = self._channel_scales(layer)
+        value = None if dims[1] is None else self.value.of(dims[1], layer, scales.value)
+        return self.key.of(dims[0], layer, scales.key), value
 
-    def _channel_scales(self, layer: int) -> Any:
+    def _channel_scales(self, layer: int) -> ChannelScales:
         if self.channel_scales is None:
-            return None
+            return ChannelScales(None)
         if layer >= len(self.channel_scales):
             raise folio_kv.Error(
                 f"channel_scales: expected one for each layer, got {len(self.channel_scales)} for "
                 f"layer {layer}"
             )
-        return self.channel_scales[layer]
+        scales = self.channel_scales[layer]
+        return ChannelScales(*scales) if isinstance(scales, tuple) else ChannelScales(scales)
 
 
 def _expect_block(rotated: int) -> None:
