@@ -125,6 +125,7 @@ void add_bytes_of_batches(std::vector<Case>& cases) {
             cases.push_back(rotated(c));
             cases.push_back(rounded(rotated(c)));
           } else if (dtype != DType::bf16) {
+            if (dtype == DType::i8) cases.push_back(rounded(c));
             add_scale_forms(c, false, cases);
           }
         }

@@ -18,7 +18,7 @@ from transformers import DynamicCache
 from ..errors import Error
 from .cache_types import CacheType
 from .outcome import Outcome
-from .scores import Tally
+from .scores import Tally, log_probabilities
 
 __all__ = ["Contender", "compare"]
 
@@ -142,8 +142,9 @@ def _score(
     own = torch.arange(piece.start, piece.stop)
     kept = own[own % scored_each == 0]
     targets, kept = ids[kept + 1].numpy(), kept - piece.start
-    exact = reference.logits(ids[None, piece], kept)
-    reference.tally.add(exact, exact, targets)
+    logits = reference.logits(ids[None, piece], kept)
+    exact = log_probabilities(logits)
+    reference.tally.add(logits, exact, targets)
     for contender in list(running):
         try:
             contender.tally.add(contender.logits(ids[None, piece], kept), exact, targets)

@@ -17,7 +17,10 @@ from typing import Any
 
 import llama_cpp
 import numpy as np
-from scores import Tally  # type: ignore[import-not-found]  # beside this file
+from scores import (  # type: ignore[import-not-found]  # beside this file
+    Tally,
+    log_probabilities,
+)
 
 PIECE = 512
 # Bits of an element with its scales, of a type as ggml counts them.
@@ -89,7 +92,7 @@ def score(contexts: list[Context], run: dict[str, Any]) -> None:
         exact = None
         for context in contexts:
             rows = context.logits(piece, at, kept)
-            exact = rows if exact is None else exact
+            exact = log_probabilities(rows) if exact is None else exact
             context.tally.add(rows, exact, targets)
         say(progress=f"llama.cpp: {at + len(piece)} of {len(tokens) - 1} tokens")
 

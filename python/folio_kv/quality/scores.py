@@ -8,7 +8,9 @@ import math
 
 import numpy as np
 
-__all__ = ["Tally"]
+__all__ = ["Tally", "log_probabilities"]
+
+ROWS = 16  # at once: what is computed of them stays in a processor's cache
 
 
 @dataclasses.dataclass
@@ -20,9 +22,14 @@ class Tally:
     kl: list[np.ndarray] = dataclasses.field(default_factory=list)
     flips: list[np.ndarray] = dataclasses.field(default_factory=list)
 
-    def add(self, logits: np.ndarray, reference: np.ndarray, targets: np.ndarray) -> None:
-        """logits, reference: [rows, vocabulary], float32; targets: [rows], the tokens that follow."""
-        own, exact = log_probabilities(logits), log_probabilities(reference)
+    def add(self, logits: np.ndarray, exact: np.ndarray, targets: np.ndarray) -> None:
+        """logits: [rows, vocabulary], float32; exact: log probabilities, the reference's; targets:
+        [rows], the tokens that follow."""
+        for at in range(0, len(targets), ROWS):
+            part = slice(at, at + ROWS)
+            self._add(log_probabilities(logits[part]), exact[part], targets[part])
+
+    def _add(self, own: np.ndarray, exact: np.ndarray, targets: np.ndarray) -> None:
         at = np.arange(len(targets)), targets
         self.nll.append(-own[at].astype(np.float64))
         self.change.append(-own[at].astype(np.float64) + exact[at])
@@ -50,10 +57,12 @@ class Tally:
 
 def log_probabilities(logits: np.ndarray) -> np.ndarray:
     """Of each row; sums in double."""
-    shifted = logits - logits.max(-1, keepdims=True)
-    sums = np.exp(shifted).sum(-1, keepdims=True, dtype=np.float64)
-    shifted -= np.log(sums).astype(np.float32)
-    return shifted
+    logs = np.empty_like(logits)
+    for at in range(0, len(logits), ROWS):
+        part = logs[at : at + ROWS]
+        np.subtract(logits[at : at + ROWS], logits[at : at + ROWS].max(-1, keepdims=True), out=part)
+        part -= np.log(np.exp(part).sum(-1, keepdims=True, dtype=np.float64)).astype(np.float32)
+    return logs
 
 
 def _error(x: np.ndarray) -> float:

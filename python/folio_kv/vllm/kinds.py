@@ -42,6 +42,7 @@ def kind_of(
     causal: bool = True,
     v_in_key: int | None = None,
     invariance: str = "plan",
+    int8_operands: bool = False,
 ) -> folio_kv.Kind:
     """The kind of layer with these options (0: none); one object for equal options."""
     return folio_kv.Kind(
@@ -52,6 +53,7 @@ def kind_of(
         causal=causal,
         v_in_key=v_in_key,
         reproducible=invariance,
+        int8_operands=int8_operands,
     )
 
 

@@ -26,6 +26,7 @@ from folio_kv.vllm.kinds import (
     row_elements,
     why_not_served,
 )
+from folio_kv.vllm.scaled import FOUR_BITS
 
 # Connectors that may rearrange what they received for the instruction set of vLLM's kernels.
 _REPACKING_CONNECTORS = ("NixlConnector", "NixlPullConnector", "NixlPushConnector")
@@ -60,6 +61,7 @@ class FolioImpl(CPUAttentionBackendImpl):
             window=max(self.sliding_window, 0),
             causal=causal,
             invariance=reproducible(),
+            int8_operands=self.kv_cache_dtype in FOUR_BITS,
         )
 
     def _why_not(self) -> str | None:

@@ -123,6 +123,7 @@ SCALED: dict[str, Scaled] = {
     "nvfp4": Scaled(16, lambda size: size // 2 + size // 16, _nvfp4_pages, head_slots=2),
     "turboquant_k8v4": Scaled(4, lambda size: size + size // 2 + 4, _k8v4_pages),
 }
+FOUR_BITS = ("int4_per_token_head", "nvfp4")  # of K: q, rounded to 8, loses less than K has lost
 
 
 def scaled_pages(
