@@ -44,8 +44,10 @@ class Scores {
         const uint8_t* const codes[2] = {s.keys + k / 4 * quads, s.keys + (k / 4 + 1) * quads};
         F sum[2] = {};
         for (int c = 0; c < form.chunks; ++c) {
+#pragma GCC unroll 2
           for (int slot = 0; slot < Slots; ++slot) {
             const int at = (c * Slots + slot) * V::W;
+#pragma GCC unroll 2
             for (int i = 0; i < 2; ++i) {
               const int beside = (k / 4 + i) * words + at;
               const S dot = product<Parts, Slots>(row, at, codes[i], c, slot);
@@ -74,9 +76,11 @@ class Scores {
                                        int slot) {
     constexpr int each = 4 / Slots;
     auto dot = reinterpret_cast<typename I::Words>(V::template load_as<S>(row.start + at));
+#pragma GCC unroll 2
     for (int part = 0; part < Parts; ++part) {
       const int64_t first = ((int64_t{c} * Parts + part) * 4 + slot * each) * I::bytes;
       typename I::Partial partial = {};
+#pragma GCC unroll 4
       for (int j = 0; j < each; ++j) {
         const typename I::B a = I::load(codes + first + j * I::bytes),
                             b = I::load(row.q + first + j * I::bytes);

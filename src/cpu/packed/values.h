@@ -106,7 +106,7 @@ class Values {
   template <int Parts, int Slots>
   static void chunk(const Scratch& s, const Form& form, int c, int keys, float rescale,
                     float* output) {
-    constexpr int keys_max = 4 * (Parts == 1 ? 1 : I::partial_max);
+    constexpr int fours_max = Parts == 1 ? 1 : I::partial_max;
     const int lanes = form.lanes(), stride = form.codes() * 4;
     typename I::Words sum[Parts][4] = {};
     const int8_t* codes = s.values + c * Parts * I::bytes * 4;
@@ -114,18 +114,28 @@ class Values {
     for (int slot = 0; slot < Slots; ++slot)
       for (int lane = 0; lane < chunk_lanes; ++lane)
         weights[slot][lane] = s.weights + form.granule(c * chunk_lanes + lane, slot) * groups;
-    for (int begin = 0; begin < keys; begin += keys_max) {
+    for (int begin = 0; begin < keys; begin += 4 * fours_max) {
       typename I::Partial partial[Parts][4] = {};
-      const int end = keys - begin < keys_max ? keys : begin + keys_max;
-      for (int k = begin; k < end; k += 4, codes += stride) {
+      const auto add_four = [&](int k) {
         const typename I::B first = I::spread(weights[0], k / 4),
                             second = Slots == 1 ? first : I::spread(weights[Slots - 1], k / 4);
+#pragma GCC unroll 2
         for (int part = 0; part < Parts; ++part)
+#pragma GCC unroll 4
           for (int j = 0; j < 4; ++j)
             partial[part][j] = I::add_products(partial[part][j], j < 2 ? first : second,
                                                I::load(codes + (part * 4 + j) * I::bytes));
+        codes += stride;
+      };
+      if (keys - begin >= 4 * fours_max) {
+#pragma GCC unroll 8
+        for (int i = 0; i < fours_max; ++i) add_four(begin + 4 * i);
+      } else {
+        for (int k = begin; k < keys; k += 4) add_four(k);
       }
+#pragma GCC unroll 2
       for (int part = 0; part < Parts; ++part)
+#pragma GCC unroll 4
         for (int j = 0; j < 4; ++j) sum[part][j] = I::whole(sum[part][j], partial[part][j]);
     }
     float* const to = output + c * Parts * I::bytes;
