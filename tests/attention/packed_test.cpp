@@ -269,6 +269,25 @@ TEST(Packed, scales_of_either_sign_are_right) {
     expect_every_kernel_right(case_of(DType::i4, value), {Adapt::nothing, negate_some_scales});
 }
 
+/// The least element of i8, which has no opposite, in rows with either sign.
+void negate_some_scales_of_the_least(AttentionCase& c) {
+  negate_some_scales(c);
+  const PagedKVView& view = c.args().value;
+  for (int64_t page = 0; page < view.num_pages; ++page)
+    for (int64_t slot = 0; slot < view.page_size; ++slot)
+      for (int64_t head = 0; head < view.num_heads; ++head)
+        for (int d = 5; d < view.head_size; d += 7)
+          static_cast<int8_t*>(
+              view.data)[page * view.page_stride_bytes + slot * view.slot_stride_bytes +
+                         head * view.head_stride_bytes + d] = INT8_MIN;
+}
+
+TEST(Packed, the_least_i8_is_right_beside_a_scale_of_either_sign) {
+  for (const DType key : {DType::i4, DType::i8})
+    expect_every_kernel_right(case_of(key, DType::i8),
+                              {Adapt::nothing, negate_some_scales_of_the_least});
+}
+
 TEST(Packed, no_number_in_a_scale_reaches_the_output_of_those_who_see_it) {
   for (const bool of_key : {true, false})
     for_each_kernel_case(
