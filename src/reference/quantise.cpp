@@ -64,12 +64,20 @@ double scale_to_lowest(const Range& range, DType scale_dtype, double tensor_scal
   return range.high > -range.low ? -size : size;
 }
 
+/// Of f32, f16 or bf16.
+constexpr double largest = 0x1.fffffep127;
+double largest_of(DType scale_dtype) {
+  return scale_dtype == DType::f16 ? 65504.0 : scale_dtype == DType::bf16 ? 0x1.fep127 : largest;
+}
+
 /// (high - low) / 15, rounded up to the scales' type; 1 where there is no range.
 double scale_of_range(const Range& range, const ScaleView& scales) {
   if (range.high == range.low) return 1.0;
-  const double wanted = f32(range.high - range.low) / (15.0 * tensor_scale_of(scales));
+  const double wanted =
+      std::min(f32(range.high - range.low), largest) / (15.0 * tensor_scale_of(scales));
   if (scales.zeros != Zeros::in_scale) return rounded_up(scales.dtype, wanted);
-  const uint32_t word = encode_up(DType::f32, wanted), whole = (word + 15u) & ~15u;
+  const uint32_t word = encode_up(DType::f32, std::min(wanted, 0x1.ffffep127)),
+                 whole = (word + 15u) & ~15u;
   return static_cast<double>(std::bit_cast<float>(whole));
 }
 
@@ -77,7 +85,9 @@ double scale_of_range(const Range& range, const ScaleView& scales) {
 void store_range(const ScaleView& scales, std::byte* at, std::span<const float> x) {
   Range range = range_of(x);
   if (scales.zeros == Zeros::minimum) {
-    store(at + scales.zero_offset_bytes, scales.dtype, range.low / tensor_scale_of(scales));
+    const double most = largest_of(scales.dtype);
+    store(at + scales.zero_offset_bytes, scales.dtype,
+          std::clamp(range.low / tensor_scale_of(scales), -most, most));
     range.low = f32(load(at + scales.zero_offset_bytes, scales.dtype) * tensor_scale_of(scales));
     range.high = std::max(range.high, range.low);
   } else {

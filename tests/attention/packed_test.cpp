@@ -15,6 +15,7 @@
 #include "folio/core/buffer.h"
 #include "reference/append.h"
 #include "reference/attention.h"
+#include "reference/quantise.h"
 #include "support/kernel_cases.h"
 #include "support/random.h"
 
@@ -157,6 +158,38 @@ TEST(Packed, append_writes_the_bytes_of_the_reference) {
   }
 }
 
+/// A scale or a minimum that is infinite would make NaN of whole granules.
+TEST(Packed, append_writes_finite_numbers_whatever_the_rows_reach) {
+  Rng rng(test_seed());
+  for (const Zeros zeros : {Zeros::patterns, Zeros::minimum, Zeros::in_scale})
+    for (const DType scale_dtype : {DType::f32, DType::f16, DType::bf16})
+      for (const float tensor_scale : {1.0f, 1e-4f, 1.5f})
+        for (const float base : {3.3e38f, -3.3e38f, 0.0f, 1e6f, -1e6f}) {
+          if (zeros == Zeros::in_scale && scale_dtype != DType::f32) continue;
+          const Form form{DType::u4, scale_dtype, 32, zeros, {}, false};
+          PackedPlane plane = plane_of(form, 64, rng);
+          plane.view.scales.tensor_scale = &tensor_scale;
+          std::vector<float> rows(2 * 64);
+          for (float& x : rows) x = base + rng.uniform(-1.0f, 1.0f) * (base == 0.0f ? 3e38f : 1.0f);
+          constexpr int64_t slot = 0;
+          AppendArgs args;
+          args.k = dense_tensor(rows.data(), DType::f32, {1, 2, 64});
+          args.key = plane.view;
+          args.slots = &slot;
+          reference::append({}, args);
+          const std::vector<std::byte> expected = plane.bytes();
+          ASSERT_EQ(append({}, args, serial_executor()).message(), "");
+          const std::string where = describe(form) + " around " + std::to_string(base);
+          EXPECT_EQ(plane.bytes(), expected) << where;
+          for (int32_t dim = 0; dim < 64; dim += 32) {
+            const reference::Reading reading =
+                reference::reading_of(plane.view, {.page = 0, .slot = 0}, 1, dim);
+            EXPECT_TRUE(std::isfinite(reading.scale)) << where;
+            EXPECT_TRUE(std::isfinite(reading.minimum)) << where;
+          }
+        }
+}
+
 /// Both planes of a form that every kernel for packed rows takes.
 CaseOptions case_of(DType key, DType value, int32_t head_size = 128) {
   const ScaleOptions scales = {ScaleKind::granule, DType::f16, 32, false, Zeros::none};
@@ -267,6 +300,25 @@ void negate_some_scales(AttentionCase& c) {
 TEST(Packed, scales_of_either_sign_are_right) {
   for (const DType value : {DType::i4, DType::u4_halves, DType::f4_e2m1, DType::i8})
     expect_every_kernel_right(case_of(DType::i4, value), {Adapt::nothing, negate_some_scales});
+}
+
+/// The least element of i8, which has no opposite, in rows with either sign.
+void negate_some_scales_of_the_least(AttentionCase& c) {
+  negate_some_scales(c);
+  const PagedKVView& view = c.args().value;
+  for (int64_t page = 0; page < view.num_pages; ++page)
+    for (int64_t slot = 0; slot < view.page_size; ++slot)
+      for (int64_t head = 0; head < view.num_heads; ++head)
+        for (int d = 5; d < view.head_size; d += 7)
+          static_cast<int8_t*>(
+              view.data)[page * view.page_stride_bytes + slot * view.slot_stride_bytes +
+                         head * view.head_stride_bytes + d] = INT8_MIN;
+}
+
+TEST(Packed, the_least_i8_is_right_beside_a_scale_of_either_sign) {
+  for (const DType key : {DType::i4, DType::i8})
+    expect_every_kernel_right(case_of(key, DType::i8),
+                              {Adapt::nothing, negate_some_scales_of_the_least});
 }
 
 TEST(Packed, no_number_in_a_scale_reaches_the_output_of_those_who_see_it) {

@@ -65,7 +65,8 @@ struct AppendArgs {
 /// where both signs have it (-7 where f8_e4m3 is that coarse); f8_e8m0 has no sign. x / scale, z
 /// and m are rounded to the nearest, ties to even, patterns then limited as said; a NaN is stored
 /// as 0 is, as m under a minimum. Scales are rounded away from 0, those of in_scale to a number of
-/// 28 high bits, as for an amax of 0 where a range is 0.
+/// 28 high bits, as for an amax of 0 where a range is 0. No scale, range or m is beyond the largest
+/// finite number of its type: what is further out saturates.
 ///
 /// Planes of a block format (core/dtype.h) are quantised in blocks of 32 elements by the rules of
 /// ggml's reference quantisers, each operation one of float32. amax is the largest magnitude,

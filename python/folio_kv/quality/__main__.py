@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,10 @@ def _check(given: argparse.Namespace) -> None:
         if value < least:
             raise Error(f"{name}: expected at least {least}, got {value}")
     for name, path in (("--json", given.json), ("--plot", given.plot)):
-        if path is not None and not path.parent.is_dir():
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
             raise Error(f"{name}: expected a file in a folder that is there, got {path}")
+        if path is not None and not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise Error(f"{name}: expected a file that can be written, got {path}")
 
 
 def _measure(given: argparse.Namespace) -> tuple[dict[str, Any], list[Any]]:
@@ -70,18 +73,18 @@ def _measure(given: argparse.Namespace) -> tuple[dict[str, Any], list[Any]]:
     from .contenders import compare
     from .loading import load
 
+    folio_kv.set_num_threads(given.threads)  # refuses numbers that torch would try
     torch.set_num_threads(given.threads or processors())
-    folio_kv.set_num_threads(given.threads)
     transformers.utils.logging.disable_progress_bar()
+    here = [row for row in rows if row.engine != "llama.cpp"]
+    there = [row for row in rows if row.engine == "llama.cpp"]
+    weights = in_llama.weights(given.model, given.llama_model) if there else None
     loaded = load(given.model)
     tokens = text.read(given.text, loaded.tokenizer, given.tokens, loaded.vocabulary)
     context = describe("", False) | {"model": str(given.model), "tokens": len(tokens) - 1}
     options: dict[str, Any] = {"scored_each": given.scored_each, "decoded": given.decoded}
-    here = [row for row in rows if row.engine != "llama.cpp"]
     outcomes = compare(loaded.model, here, tokens, say=_say, **options)
-    there = [row for row in rows if row.engine == "llama.cpp"]
     if there:
-        weights = in_llama.weights(given.model, given.llama_model)
         threads = given.threads or processors()
         outcomes += in_llama.compare(
             weights, there, tokens, given.llama_python, threads=threads, say=_say, **options

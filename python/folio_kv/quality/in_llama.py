@@ -23,7 +23,7 @@ __all__ = ["compare", "weights"]
 def weights(model: Path, given: Path | None) -> Path | None:
     """The GGUF file of llama.cpp's rows. Errors: --llama-model is none."""
     if given is not None:
-        if given.is_dir() or not is_gguf(given):
+        if not given.is_file() or not is_gguf(given):
             raise Error(f"--llama-model: expected a GGUF file, got {given}")
         return given
     return None if model.is_dir() else model

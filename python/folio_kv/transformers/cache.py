@@ -85,6 +85,7 @@ class FolioCache(cache_utils.Cache):
                 for i, x in enumerate(zip(types, arguments, config.per_layer_config))
             ]
         )
+        self.storage.expect_layers(len(self.layers))
 
     def _layer(self, index: int, kind: str, arguments: dict[str, Any], config: Any) -> Any:
         if kind not in LAYERS:

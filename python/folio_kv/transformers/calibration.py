@@ -112,6 +112,23 @@ def _noting() -> Iterator[dict[int, _Squares]]:
         _local.seen = None
 
 
+def _expect_ids(model: Any, ids: Any) -> None:
+    if not isinstance(ids, torch.Tensor):
+        raise folio_kv.Error(f"input_ids: expected a tensor, got {type(ids).__name__}")
+    if ids.dim() != 2 or ids.shape[0] < 1 or ids.shape[1] < 2:
+        raise folio_kv.Error(
+            f"input_ids: expected [batch, tokens] with 2 tokens or more, got {list(ids.shape)}"
+        )
+    if ids.dtype not in (torch.int32, torch.int64):
+        raise folio_kv.Error(f"input_ids: expected int64 or int32, got {ids.dtype}")
+    least, most = int(ids.min()), int(ids.max())
+    vocabulary = model.get_input_embeddings().num_embeddings
+    if least < 0 or most >= vocabulary:
+        raise folio_kv.Error(
+            f"input_ids: expected 0 to {vocabulary - 1}, got {least if least < 0 else most}"
+        )
+
+
 def calibrate(model: Any, input_ids: torch.Tensor) -> list[ChannelScales | None]:
     """FolioCache's `channel_scales` for `model`: of each layer those of K and V, or None where it
     has no attention. input_ids: [batch, tokens] of a text like those to come, without
@@ -122,10 +139,7 @@ def calibrate(model: Any, input_ids: torch.Tensor) -> list[ChannelScales | None]
     """
     from . import register
 
-    if input_ids.dim() != 2 or input_ids.shape[1] < 2:
-        raise folio_kv.Error(
-            f"input_ids: expected [batch, tokens] with 2 tokens or more, got {list(input_ids.shape)}"
-        )
+    _expect_ids(model, input_ids)
     register()
     before = model.config._attn_implementation
     model.set_attn_implementation("folio_flash")

@@ -97,6 +97,10 @@ class Storage:
             return cls()
         if rotated is not None and not isinstance(rotated, bool):
             _expect_block(rotated)
+        if channel_scales is not None and not hasattr(channel_scales, "__len__"):
+            raise folio_kv.Error(
+                f"channel_scales: expected one for each layer, got {channel_scales!r}"
+            )
         if isinstance(dtype, str) and dtype in PAIRS:
             if v_dtype is not None:
                 raise folio_kv.Error(f'v_dtype: given beside "{dtype}", which says it')
@@ -104,8 +108,13 @@ class Storage:
                 Stored.of_options(but_for(x, **words), rotated or None, words) for x in PAIRS[dtype]
             )
             return cls(*pair, channel_scales)
-        if channel_scales is not None and isinstance(dtype, folio_kv.Format):
+        is_format = isinstance(dtype, folio_kv.Format)
+        if channel_scales is not None and is_format:
             raise folio_kv.Error("channel_scales: given beside a Format, which says it")
+        if is_format and v_dtype is None and dtype.channel_scales is not None:
+            raise folio_kv.Error(
+                "v_dtype: expected V's own, for channel_scales of dtype are K's, got None"
+            )
         key = Stored.read(dtype, rotated or None, **words)
         value = key if v_dtype is None else Stored.read(v_dtype, rotated or None, **words)
         return cls(key, value, channel_scales)
@@ -118,6 +127,14 @@ class Storage:
         value = None if dims[1] is None else self.value.of(dims[1], layer, scales.value)
         return self.key.of(dims[0], layer, scales.key), value
 
+    def expect_layers(self, layers: int) -> None:
+        """A model of so many layers. Errors: folio_kv.Error for channel scales of more."""
+        if self.channel_scales is not None and len(self.channel_scales) > layers:
+            raise folio_kv.Error(
+                f"channel_scales: expected one for each of {layers} layers, got "
+                f"{len(self.channel_scales)}"
+            )
+
     def _channel_scales(self, layer: int) -> ChannelScales:
         if self.channel_scales is None:
             return ChannelScales(None)
@@ -127,13 +144,15 @@ class Storage:
                 f"layer {layer}"
             )
         scales = self.channel_scales[layer]
-        return ChannelScales(*scales) if isinstance(scales, tuple) else ChannelScales(scales)
+        is_pair = isinstance(scales, tuple) and len(scales) == 2
+        return ChannelScales(*scales) if is_pair else ChannelScales(scales)
 
 
-def _expect_block(rotated: int) -> None:
-    if not (16 <= rotated <= 512 and rotated & (rotated - 1) == 0):
+def _expect_block(rotated: Any) -> None:
+    is_number = isinstance(rotated, int)
+    if not (is_number and 16 <= rotated <= 512 and rotated & (rotated - 1) == 0):
         raise folio_kv.Error(
-            f"rotated: expected True or a power of two from 16 to 512, got {rotated}"
+            f"rotated: expected True or a power of two from 16 to 512, got {rotated!r}"
         )
 
 

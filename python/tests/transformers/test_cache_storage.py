@@ -209,6 +209,11 @@ def test_each_layer_has_its_own_channel_scales() -> None:
 
 REFUSED = {
     "a block that is no power of two": ({"dtype": "int4", "rotated": 48}, "rotated: expected True or a power of two from 16 to 512, got 48"),
+    "a block that is no number": ({"dtype": "int4", "rotated": "yes"}, "rotated: expected True or .*, got 'yes'"),
+    "a block that is no whole number": ({"dtype": "int4", "rotated": 16.0}, "rotated: expected True or .*, got 16.0"),
+    "channel scales that are none": ({"dtype": "int4", "channel_scales": 3}, "channel_scales: expected one for each layer, got 3"),
+    "channel scales of more layers": ({"dtype": "int4", "channel_scales": [None] * 3}, "channel_scales: expected one for each of 2 layers, got 3"),
+    "channel scales of K for V": ({"dtype": folio_kv.Format("i4", channel_scales=torch.ones(2, 32))}, "v_dtype: expected V's own"),
     "a rotation of nothing": ({"rotated": True}, "rotated: expected a dtype beside it"),
     "a rotation beside a Format": ({"dtype": folio_kv.Format("i4"), "rotated": True}, "rotated: given beside a Format"),
     "a scale beside a Format": ({"dtype": folio_kv.Format("i4"), "scale_dtype": "f32"}, "scale_dtype: given beside a Format"),

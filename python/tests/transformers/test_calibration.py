@@ -126,8 +126,16 @@ def test_a_model_is_as_it_was() -> None:
     assert all(torch.equal(a, b) for x, y in zip(scales, again) for a, b in zip(x, y))
     with pytest.raises(folio_kv.Error, match="input_ids: expected .*got .20."):
         calibrate(model, random_tokens(1, 20)[0])
-    with pytest.raises(folio_kv.Error, match="input_ids"):
-        calibrate(model, random_tokens(1, 1))
+    for ids, message in (
+        (random_tokens(1, 1), "expected .*got .1, 1."),
+        (random_tokens(1, 20)[:0], "expected .*got .0, 20."),
+        ([[1, 2]], "expected a tensor, got list"),
+        (random_tokens(1, 20).float(), "expected int64 or int32, got torch.float32"),
+        (torch.full((1, 4), 96), "expected 0 to 95, got 96"),
+        (torch.full((1, 4), -1), "expected 0 to 95, got -1"),
+    ):
+        with pytest.raises(folio_kv.Error, match=f"input_ids: {message}"):
+            calibrate(model, ids)
     model.model.layers[1].self_attn.k_proj.weight.data[3, 3] = float("nan")
     with pytest.raises(folio_kv.Error, match="finite keys, queries and values, layer 1"):
         calibrate(model, random_tokens(1, 20))

@@ -154,6 +154,8 @@ def test_llamas_types_need_a_file_and_an_interpreter(folder: pathlib.Path) -> No
         (["{model}", "--scored-each", "0"], "--scored-each: expected at least 1, got 0"),
         (["{model}", "--json", "/no/such/x.json"], "--json: expected a file in a folder"),
         (["{model}", "--plot", "/no/such/x.svg"], "--plot: expected a file in a folder"),
+        (["{model}", "--json", "{here}"], "--json: expected a file in a folder"),
+        (["{model}", "--threads", "100000"], "threads is 100000, expected 0"),
         (["{model}"], "MODEL: expected a tokenizer"),
         (["{model}", "--text", "{here}/no.txt"], "--text: expected a file of UTF-8"),
         (["{model}", "--text", "{here}/no.json"], "--text: expected a file of UTF-8"),
@@ -161,6 +163,8 @@ def test_llamas_types_need_a_file_and_an_interpreter(folder: pathlib.Path) -> No
         (["{model}", "--text", "{here}/high.json"], "--text: expected a list of tokens from 0 to 95"),
         (["{model}", "--text", "{here}/short.json"], "--text: expected 8193 tokens, got 3 of"),
         (["{model}", "--llama-model", "{here}", "--types", "llama-f16", "--text", "{here}/short.json",
+          "--tokens", "2"], "--llama-model: expected a GGUF file"),
+        (["{model}", "--llama-model", "/no/such", "--types", "llama-f16", "--text", "{here}/short.json",
           "--tokens", "2"], "--llama-model: expected a GGUF file"),
     ],
 )  # fmt: skip

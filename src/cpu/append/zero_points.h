@@ -212,7 +212,9 @@ class ZeroPoints {
     for (int64_t i = 0; i < all.granules.count(); i += W) {
       const Doubles exact = __builtin_convertvector(V::load(all.ranges.low + i), Doubles) /
                             static_cast<double>(all.format.tensor_scale);
-      F low = __builtin_convertvector(exact, F);
+      const F nearest = __builtin_convertvector(exact, F);
+      F low = limited(nearest, Codes::largest(D));
+      is_bounded = !V::any(low != nearest) && is_bounded;
       zeros.put(i, round_nearest<D>(low));
       low = low * all.format.tensor_scale;
       V::store(all.shifts.minimum + i, low);
@@ -229,7 +231,9 @@ class ZeroPoints {
     bool is_bounded = true;
     for (int64_t i = 0; i < all.granules.count(); i += W) {
       const F low = V::load(all.ranges.low + i), high = V::load(all.ranges.high + i);
-      const U whole = (V::bits(wanted_of(low, high, reach)) + 15u) & ~15u;
+      const F wanted = wanted_of(low, high, reach);
+      is_bounded = !V::any(wanted > largest_in_scale) && is_bounded;
+      const U whole = (V::bits(limited(wanted, largest_in_scale)) + 15u) & ~15u;
       const F divisor = V::floats(whole) * all.format.tensor_scale;
       scales.put(i, whole | reinterpret_cast<U>(zeros_of(low, divisor, all.shifts, i)));
       is_bounded = Scales<I>::invert(divisor, all.divisors, i) && is_bounded;
@@ -237,8 +241,14 @@ class ZeroPoints {
     return is_bounded;
   }
 
+  static constexpr float largest = 0x1.fffffep127f, largest_in_scale = 0x1.ffffep127f;
+
+  FOLIO_ALWAYS_INLINE static F limited(F x, float most) {
+    x = x < most ? x : V::splat(most);
+    return x > -most ? x : V::splat(-most);
+  }
   FOLIO_ALWAYS_INLINE static F wanted_of(F low, F high, const typename Codes::Reach& reach) {
-    return high == low ? V::splat(1.0f) : Codes::quotient_up(high - low, reach);
+    return high == low ? V::splat(1.0f) : Codes::quotient_up(limited(high - low, largest), reach);
   }
   /// Of granules from `first` on, up to the largest; their divisors.
   template <DType D, class Places>

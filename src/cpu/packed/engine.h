@@ -61,8 +61,8 @@ class PackedEngine {
     for (int h = 0; h < view_.task.heads; ++h) {
       prefetch_scales(tile, known > 1 ? tiles[1] : nullptr, h + 1);
       Stage<I>::keys(s_, key_, view_.args.key, tile, now_->key, turn(h, known, next_->key), keys);
-      has_numbers_ = Stage<I>::values(s_, value_, view_.args.value, tile, now_->value,
-                                      turn(h, known, next_->value), keys);
+      value_scales_ = Stage<I>::values(s_, value_, view_.args.value, tile, now_->value,
+                                       turn(h, known, next_->value), keys);
       attend(state, tile, h * view_.head_rows, keys);
     }
     TilePointers* const done = now_;
@@ -113,14 +113,13 @@ class PackedEngine {
   void attend(const skeleton::State& state, const KeyTile& tile, int begin, int keys) const {
     const int end = begin + view_.head_rows;
     const bool has_key_offsets = Readings<I>::has_offsets(view_.args.key);
-    const bool has_value_offsets = Readings<I>::has_offsets(view_.args.value);
     Scores<I>::of_rows(s_, key_, has_key_offsets, begin, end, keys);
     for (int r = begin; r < end; ++r) {
       float* const scores = s_.scores + static_cast<int64_t>(r) * tile_keys;
       s_.rescale[r] =
           softmax::OneRow<I>::run(scores, state, r, view_.seen_by_row(r, tile, mutant()),
                                   view_.terms_of(r, tile.first, mutant()));
-      Values<I>::of_row(s_, value_, {has_value_offsets, has_numbers_}, r, keys,
+      Values<I>::of_row(s_, value_, value_scales_, r, keys,
                         state.output + static_cast<int64_t>(r) * value_.codes());
     }
   }
@@ -133,7 +132,7 @@ class PackedEngine {
   TilePointers* now_ = &pointers_[0];
   TilePointers* next_ = &pointers_[1];
   const KeyTile* pointers_of_ = nullptr;  // the tile that now_ belongs to
-  bool has_numbers_ = true;               // V's scales of the staged head
+  ValueScales value_scales_ = {};         // of the staged head
 };
 
 }  // namespace folio::inline v1::packed

@@ -86,6 +86,11 @@ class Readings {
     has_negative_ = V::any(reinterpret_cast<typename V::S>(signs));
     is_finite_ = !V::any(reinterpret_cast<typename V::S>(greatest >= V::splat(0x7f800000u)));
   }
+  /// [granules][tile_keys] 1 where the scale is negative, 0 elsewhere.
+  void mark_negative(float* to) const {
+    for (int i = 0; i < tile_keys * granules_; ++i)
+      to[i] = static_cast<float>(__builtin_bit_cast(uint32_t, scale_[i]) >> 31);
+  }
   /// Whether a key has a negative scale, and whether all scales are numbers: known once they are
   /// copied.
   [[nodiscard]] bool has_negative() const { return has_negative_; }

@@ -14,7 +14,8 @@
 
 namespace folio::inline v1::packed {
 
-/// Of a tile's rows of one head.
+/// Of a tile's rows of one head. i8 has no opposite of -128: its codes become complements, which
+/// are less by 1, and values.h adds what is missing.
 template <class I>
 class Sides {
   using V = Simd<I>;
@@ -23,6 +24,7 @@ class Sides {
 
  public:
   void gather(const Form& form, const Readings<I>& readings) {
+    one_ = form.is_packed ? 1 : 0;
     for (int g = 0; g < form.granules; ++g) {
       for (int v = 0; v < tile_keys; v += 4 * V::W) {
         U signs[4];
@@ -32,7 +34,7 @@ class Sides {
       }
     }
   }
-  /// The registers of chunk c of the four keys from k on, bytes side by side. -128 stays.
+  /// The registers of chunk c of the four keys from k on, bytes side by side.
   template <int Slots>
   FOLIO_ALWAYS_INLINE void change(const Form& form, int k, int c, B (&four)[4]) const {
     constexpr int lanes = I::bytes / lane_bytes;
@@ -45,8 +47,8 @@ class Sides {
       const Bytes is_negative = reinterpret_cast<Bytes>(I::spread(of, k / 4));
 #pragma GCC unroll 4
       for (int j = slot * each; j < (slot + 1) * each; ++j)
-        four[j] =
-            reinterpret_cast<B>((reinterpret_cast<Bytes>(four[j]) ^ is_negative) - is_negative);
+        four[j] = reinterpret_cast<B>((reinterpret_cast<Bytes>(four[j]) ^ is_negative) +
+                                      (is_negative & one_));
     }
   }
 
@@ -55,6 +57,7 @@ class Sides {
   typedef uint8_t Bytes
       __attribute__((vector_size(I::bytes)));  // NOLINT(modernize-use-using): g++ needs the typedef
 
+  uint8_t one_ = 1;                                       // what codes that change sides lack
   alignas(64) uint32_t negative_[granules_max * groups];  // a byte of each key: 0 or 255
 };
 

@@ -11,6 +11,7 @@
 #include "cpu/packed/layout.h"
 #include "cpu/packed/readings.h"
 #include "cpu/packed/sides.h"
+#include "cpu/packed/values.h"
 #include "cpu/skeleton/tile_rows.h"
 
 namespace folio::inline v1::packed {
@@ -31,9 +32,10 @@ class Stage {
     (form.is_packed ? put_keys<2> : put_keys<1>)(s, form, Rows(view, at, turn), keys);
   }
 
-  /// Rows of a negative scale change sides with it. Returns whether all scales are numbers.
-  static bool values(const Scratch& s, const Form& form, const PagedKVView& view,
-                     const KeyTile& tile, const RowPointers& at, const Turn& turn, int keys) {
+  /// Rows of a negative scale change sides with it.
+  static ValueScales values(const Scratch& s, const Form& form, const PagedKVView& view,
+                            const KeyTile& tile, const RowPointers& at, const Turn& turn,
+                            int keys) {
     Readings<I> readings;
     readings.gather(view, form, tile, at.head + turn.head);
     readings.copy(s.value_scales, readings.has_offsets(view) ? s.value_offsets : nullptr);
@@ -41,7 +43,9 @@ class Stage {
                      : form.slots == 1 ? put_values<2, 1>
                                        : put_values<2, 2>;
     put(s, form, Rows(view, at, turn), readings, keys);
-    return readings.is_finite();
+    const bool has_complements = !form.is_packed && readings.has_negative();
+    if (has_complements) readings.mark_negative(s.value_offsets);
+    return {readings.has_offsets(view), readings.is_finite(), has_complements};
   }
 
  private:

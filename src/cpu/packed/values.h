@@ -18,6 +18,8 @@ namespace folio::inline v1::packed {
 struct ValueScales {
   bool has_offsets = false;
   bool has_numbers = true;  ///< alone: none is infinite or NaN
+  /// codes of rows with a negative scale are less by 1; offsets are then 1 for those, 0 for others
+  bool has_complements = false;
 };
 
 template <class I>
@@ -51,7 +53,10 @@ class Values {
           scales.has_numbers
               ? granule<true>(p, s.value_scales + g * tile_keys, count, s.weights + g * groups)
               : granule<false>(p, s.value_scales + g * tile_keys, count, s.weights + g * groups);
-      offsets[g] = scales.has_offsets ? product(p, s.value_offsets + g * tile_keys) : 0.0f;
+      const float* const beside = s.value_offsets + g * tile_keys;
+      offsets[g] = scales.has_offsets       ? product(p, beside)
+                   : scales.has_complements ? counted(s.weights + g * groups, beside)
+                                            : 0.0f;
     }
     const int lanes = form.lanes();
     for (int slot = 0; slot < form.slots; ++slot) {
@@ -94,6 +99,14 @@ class Values {
       I::store_bytes(to + v * V::W / 4, numbers);
     }
     return Round::unit(greatest, count);
+  }
+  /// The sum of the weights of rows with a 1: a whole number.
+  static float counted(const uint32_t* weights, const float* ones) {
+    uint8_t of_keys[tile_keys];
+    __builtin_memcpy(of_keys, weights, sizeof of_keys);
+    float sum = 0.0f;
+    for (int k = 0; k < tile_keys; ++k) sum += ones[k] * static_cast<float>(of_keys[k]);
+    return sum;
   }
   static float product(const float* p, const float* offsets) {
     F sum = {};
@@ -143,8 +156,10 @@ class Values {
       for (int j = 0; j < 4; ++j) {
         const int at = ((Slots == 1 ? 0 : j / 2) * lanes + c * chunk_lanes) * 4;
         float* const place = to + (part * 4 + j) * V::W;
-        const F added = V::fma(__builtin_convertvector(reinterpret_cast<S>(sum[part][j]), F),
-                               V::load(s.units + at), V::load(s.offsets + at));
+        const F units = V::load(s.units + at), offsets = V::load(s.offsets + at);
+        const F whole = __builtin_convertvector(reinterpret_cast<S>(sum[part][j]), F);
+        // the offsets of i8 are counts: what complements lack is added exactly
+        const F added = Parts == 1 ? (whole + offsets) * units : V::fma(whole, units, offsets);
         V::store(place, V::fma(V::load(place), V::splat(rescale), added));
       }
     }
