@@ -78,9 +78,13 @@ def _made(row: CacheType, model: Any, scales: Callable[[], Any] | None) -> tuple
     if options.pop("calibrated", False):
         options["channel_scales"] = scales()
     try:
-        return "folio_flash", folio.FolioCache(model.config, **options)
+        cache = folio.FolioCache(model.config, **options)
     except TypeError as error:
         raise Error(f"this folio_kv has no such cache: {error}") from error
+    for layer in cache.layers:  # a window's piece would be attended to before it is stored
+        if hasattr(layer, "activate_past_recording"):
+            layer.activate_past_recording()
+    return "folio_flash", cache
 
 
 def _calibrated(model: Any, tokens: Sequence[int]) -> Any:
