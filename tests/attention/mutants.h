@@ -15,6 +15,7 @@ struct MutantEngine {
 };
 
 MutantEngine portable_mutants();
+MutantEngine packed_mutants();  ///< for AVX2
 MutantEngine avx512_f32_mutants();
 MutantEngine avx512_bf16_mutants();
 MutantEngine avx512_int8_mutants();

@@ -7,26 +7,15 @@
 /// they are named after. docs/design/0005-mutants.md holds the table that is checked here.
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <iterator>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "attention/kernel_list.h"
-#include "attention/mutants.h"
-#include "cpu/features.h"
-#include "support/attention_case.h"
-#include "support/run_case.h"
+#include "attention/mutant_cases.h"
 
 namespace folio::test {
 namespace {
-
-/// A run that is right for the shipped kernel, with the test that makes such runs.
-struct Scenario {
-  std::string_view test;
-  void (*apply)(CaseOptions& o);
-};
 
 enum ScenarioName {
   plain,
@@ -51,7 +40,7 @@ enum ScenarioName {
   count
 };
 
-constexpr Scenario scenarios[count] = {
+constexpr MutantScenario scenarios[count] = {
     {"Poison.any_ragged_batch_is_right_on_every_kernel", [](CaseOptions&) {}},
     {"Algebra.a_query_without_keys_is_zero_and_minus_infinity_or_its_sink_logit",
      [](CaseOptions& o) {
@@ -122,12 +111,19 @@ constexpr Scenario scenarios[count] = {
 /// An engine with what its cases need.
 struct Engine {
   MutantEngine (*make)();
-  void (*adapt)(CaseOptions& o);
+  MutantCases::Adapt* adapt;
 };
 
 void take_bf16(CaseOptions& o) {
   o.q_dtype = DType::bf16;
   if (o.key_dtype == DType::f32) o.key_dtype = o.value_dtype = DType::bf16;
+}
+
+void take_i4(CaseOptions& o) {
+  o.int8_operands = true;
+  if (o.key_dtype != DType::f32) return;  // which it refuses
+  o.key_dtype = o.value_dtype = DType::i4;
+  o.key_scales = o.value_scales = {ScaleKind::token_and_head, DType::f32, 8, false};
 }
 
 void take_int8(CaseOptions& o) {
@@ -153,151 +149,107 @@ constexpr Engine engines[] = {
        o.value_in_key = true;
        o.q_heads = o.kv_heads * 34;  // V is staged beyond 32
      }},
+    {packed_mutants, take_i4},
 };
-
-CaseOptions options_of(const Engine& engine, const Scenario& scenario) {
-  CaseOptions options;
-  options.sequences = {{1, 77}, {5, 5}, {0, 9}, {1, 3}, {1, 30}, {2, 300}};
-  options.head_size = 32;
-  options.kv_heads = 1;
-  options.q_heads = 2;
-  options.page_size = 8;
-  options.parallelism = 4;
-  scenario.apply(options);
-  engine.adapt(options);
-  return options;
-}
-
-/// Whether the pool's last page is in use: a mutant that reads one scale too far would fault there
-/// instead of being wrong.
-bool uses_last_page(const AttentionCase& c) {
-  for (int32_t b = 0; b < c.batch().size; ++b) {
-    for (int64_t p = 0; p * c.options().page_size < c.batch().context_lengths[b]; ++p) {
-      if (c.table_entries()[c.batch().table.row_start(b) + p] == c.args().key.num_pages - 1)
-        return true;
-    }
-  }
-  return false;
-}
-
-CaseOptions without_last_page(CaseOptions options) {
-  while (uses_last_page(AttentionCase(options))) ++options.seed;
-  return options;
-}
-
-/// What a mutant of one engine is caught by: a letter for each scenario that the engine accepts.
-/// x: caught; -: passes.
-std::string caught_by(AttentionCase* const* cases, const MutantEngine& engine, Mutant mutant) {
-  std::string found;
-  for (int s = 0; s < count; ++s) {
-    if (cases[s] == nullptr) {
-      found += ' ';
-      continue;
-    }
-    *engine.mutant = mutant;
-    EXPECT_TRUE(run_kernel(*cases[s], engine.kernel).is_ok());
-    *engine.mutant = Mutant::none;
-    found += matches_reference(*cases[s]) ? '-' : 'x';
-  }
-  return found;
-}
 
 struct Expectation {
   Mutant mutant;
   std::string_view name;
-  /// of portable, avx512_f32, avx512_bf16, avx512_int8, amx_grouped, amx_latent; empty: nothing is
-  /// demanded
+  /// of portable, avx512_f32, avx512_bf16, avx512_int8, amx_grouped, amx_latent, packed; empty:
+  /// nothing is demanded
   std::string_view caught[std::size(engines)];
 };
 
 /// A letter for each scenario in the order of ScenarioName. Rows of AMX and avx512_int8 have no
-/// scales per granule, those of avx512_int8 no blocks; in the latter what lies in rows that nobody
-/// sees is a number, times 0. amx_grouped converts blocks, of a row of zeros where nobody sees one.
+/// scales per granule, nor have those of packed here; of avx512_int8 and packed no blocks. What lies
+/// in rows that nobody sees is a number, times 0, in avx512_int8; packed reads zeros. amx_grouped
+/// converts blocks, of a row of zeros where nobody sees one.
 constexpr Expectation expectations[] = {
     {Mutant::none,
      "none",
      {"-------------------", "-------------------", "-------------------", "------ ----------- ",
-      "------ ------------", "------ ------------"}},
+      "------ ------------", "------ ------------", "------ ----------- "}},
     {Mutant::dense_page_stride,
      "dense_page_stride",
      {"---x---------------", "---x---------------", "---x---------------", "---x-- ----------- ",
-      "---x-- ------------", "---x-- ------------"}},
+      "---x-- ------------", "---x-- ------------", "---x-- ----------- "}},
     {Mutant::window_off_by_one,
      "window_off_by_one",
      {"----xx-------------", "----xx-------------", "----xx-------------", "----xx ----------- ",
-      "----xx ------------", "----xx ------------"}},
+      "----xx ------------", "----xx ------------", "----xx ----------- "}},
     {Mutant::value_tail_not_zeroed,
      "value_tail_not_zeroed",
      {"----xx--x--------x-", "----xx--x--------x-", "----xx--x--------x-", "------ ----------- ",
-      "x--xxx xxxxxxxxxxx-", "----xx -x---x----x-"}},
+      "x--xxx xxxxxxxxxxx-", "----xx -x---x----x-", "------ ----------- "}},
     {Mutant::scale_index_by_ceil,
      "scale_index_by_ceil",
      {"------x------------", "------x------------", "------x------------", "------ ----------- ",
-      "------ ------------", "------ ------------"}},
+      "------ ------------", "------ ------------", "------ ----------- "}},
     {Mutant::sink_counted_per_split,
      "sink_counted_per_split",
      {"-------x-----------", "-------x-----------", "-------x-----------", "------ x---------- ",
-      "------ x-----------", "------ x-----------"}},
+      "------ x-----------", "------ x-----------", "------ x---------- "}},
     {Mutant::unassigned_entry_counted,
      "unassigned_entry_counted",
      {"--------x--------x-", "--------x--------x-", "--------x--------x-", "------ -x--------x ",
-      "------ -x--------x-", "------ -x--------x-"}},
+      "------ -x--------x-", "------ -x--------x-", "------ -x--------x "}},
     {Mutant::tree_ignored,
      "tree_ignored",
      {"-----------x-------", "-----------x-------", "-----------x-------", "------ ----x------ ",
-      "------ ----x-------", "------ ----x-------"}},
+      "------ ----x-------", "------ ----x-------", "------ ----x------ "}},
     {Mutant::softcap_ignored,
      "softcap_ignored",
      {"---------x---------", "---------x---------", "---------x---------", "------ --x-------- ",
-      "------ --x---------", "------ --x---------"}},
+      "------ --x---------", "------ --x---------", "------ --x-------- "}},
     // a rounding to bf16 is what the bounds of bf16 kernels allow
     {Mutant::partials_in_bf16,
      "partials_in_bf16",
-     {"x-xxxxxxxxxxxxxxxxx", "x-xxxxxxxxxxxxxxxxx", "", "", "", ""}},
+     {"x-xxxxxxxxxxxxxxxxx", "x-xxxxxxxxxxxxxxxxx", "", "", "", "", ""}},
     // but for portable, whole tiles have no edge; to bf16 one key of 2,100 makes no difference, nor
     // does the order of keys that weigh about the same
     {Mutant::tile_edge_off_by_one,
      "tile_edge_off_by_one",
      {"x-xxxxxxxxxxxxxxxxx", "x--xxxxxxxxxxxxxxxx", "x--xxxxxxx-xxxxxxxx", "x--xxx -xx-xxxxxxx ",
-      "x--xxx xxx-xxxxxxxx", "x--xxx xxxxxxxxxxxx"}},
+      "x--xxx xxx-xxxxxxxx", "x--xxx xxxxxxxxxxxx", "x-xxxx xxx-xxxxxxx "}},
     // a block of avx512_int8 is 4 tokens here: 3 keys of a tile are within its bound
     {Mutant::last_row_decides,
      "last_row_decides",
      {"-------------------", "------------x------", "------------x------", "------ ----------- ",
-      "------ -----x------", "------ -----x------"}},
+      "------ -----x------", "------ -----x------", "------ ----------- "}},
     {Mutant::heads_interleaved,
      "heads_interleaved",
      {"-------------x-----", "-------------x-----", "-------------x-----", "------ ------x---- ",
-      "------ ------x-----", "------ ------x-----"}},
+      "------ ------x-----", "------ ------x-----", "------ ------x---- "}},
     {Mutant::sink_of_first_query,
      "sink_of_first_query",
      {"--------------x----", "--------------x----", "--------------x----", "------ -------x--- ",
-      "------ -------x----", "------ -------x----"}},
+      "------ -------x----", "------ -------x----", "------ -------x--- "}},
     {Mutant::bias_of_first_sequence,
      "bias_of_first_sequence",
      {"---------------x---", "---------------x---", "---------------x---", "------ --------x-- ",
-      "------ --------x---", "------ --------x---"}},
+      "------ --------x---", "------ --------x---", "------ --------x-- "}},
     {Mutant::key_positions_ignored,
      "key_positions_ignored",
      {"----------------x--", "----------------x--", "----------------x--", "------ ---------x- ",
-      "------ ---------x--", "------ ---------x--"}},
+      "------ ---------x--", "------ ---------x--", "------ ---------x- "}},
     {Mutant::selection_of_first_query,
      "selection_of_first_query",
      {"-----------------x-", "-----------------x-", "-----------------x-", "------ ----------x ",
-      "------ ----------x-", "------ ----------x-"}},
+      "------ ----------x-", "------ ----------x-", "------ ----------x "}},
     {Mutant::value_order_wrong,
      "value_order_wrong",
      {"x-xxxxxxxxxxxxxxxxx", "x-xxxxxxxxxxxxxxxxx", "x-xxxxxxxxxxxxxxxxx", "x-xxxx xxxxxxxxxxx ",
-      "x-xxxx -xxxxxxxxxxx", "x-xxxx xxxxxxxxxxxx"}},
+      "x-xxxx -xxxxxxxxxxx", "x-xxxx xxxxxxxxxxxx", "x-xxxx xxxxxxxxxxx "}},
     {Mutant::block_halves_swapped,
      "block_halves_swapped",
      {"------------------x", "------------------x", "------------------x", "------ ----------- ",
-      "------ -----------x", "------ -----------x"}},
-    // small logits of amx_latent: the maxima of its spans lie near enough
+      "------ -----------x", "------ -----------x", "------ ----------- "}},
+    // small logits of amx_latent, and of packed beside large sink logits: the maxima of their spans
+    // lie near enough
     {Mutant::spans_not_weighed,
      "spans_not_weighed",
      {"-------x--x--------", "-------x--x--------", "-------x--x--------", "------ x--x------- ",
-      "------ x--x--------", "------ ---x--------"}},
+      "------ x--x--------", "------ ---x--------", "------ ---x------- "}},
 };
 
 class Mutants : public ::testing::TestWithParam<size_t> {
@@ -311,26 +263,18 @@ class Mutants : public ::testing::TestWithParam<size_t> {
 };
 
 TEST_P(Mutants, each_is_caught_by_the_tests_about_its_fault_and_passes_the_others) {
-  std::vector<std::unique_ptr<AttentionCase>> owned;
-  AttentionCase* cases[count] = {};
-  for (int s = 0; s < count; ++s) {
-    auto c = std::make_unique<AttentionCase>(
-        without_last_page(options_of(engines[GetParam()], scenarios[s])));
-    if (refusal(engine_.kernel, c->problem(), machine_capabilities()) == nullptr)
-      cases[s] = c.get();
-    owned.push_back(std::move(c));
-  }
+  const MutantCases cases(engine_.kernel, scenarios, engines[GetParam()].adapt);
   for (const Expectation& expected : expectations) {
     const std::string_view caught = expected.caught[GetParam()];
     if (caught.empty()) continue;
-    EXPECT_EQ(caught_by(cases, engine_, expected.mutant), caught)
+    EXPECT_EQ(cases.caught_by(engine_, expected.mutant), caught)
         << expected.name << " in " << engine_.kernel.name;
   }
 }
 
 /// Tables end at inaccessible memory.
 TEST_P(Mutants, reading_the_table_past_its_end_is_fatal) {
-  AttentionCase c(options_of(engines[GetParam()], scenarios[plain]));
+  AttentionCase c(MutantCases::options_of(scenarios[plain], engines[GetParam()].adapt));
   ASSERT_TRUE(run_kernel(c, engine_.kernel).is_ok());
   *engine_.mutant = Mutant::table_read_past_end;
   EXPECT_DEATH(static_cast<void>(run_kernel(c, engine_.kernel)), "");

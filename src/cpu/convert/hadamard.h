@@ -13,6 +13,7 @@
 
 #include "cpu/convert/lane_order.h"
 #include "cpu/convert/sign_bits.h"
+#include "cpu/skeleton/mutant.h"
 #include "cpu/vec/simd.h"
 #include "folio/cache/paged_kv_view.h"
 #include "folio/core/host_device.h"
@@ -32,7 +33,7 @@ class HadamardRows {
   }
   static void turn_back(float* row, int64_t n, const Hadamard& hadamard) {
     transform<InOrder<I>>(InPlace{row}, row, n, {hadamard.block});
-    if (hadamard.sign_seed == 0) return;
+    if (!has_signs(hadamard)) return;
     SignBits own;
     const float* const signs = sign_bits(hadamard.sign_seed, own).of;
     for (int64_t i = 0; i < n; i += W)
@@ -44,7 +45,7 @@ class HadamardRows {
   /// read.
   template <class Order, class Read>
   static void turn_from(const Read& read, float* row, int64_t n, const Hadamard& hadamard) {
-    if (hadamard.sign_seed == 0) return transform<Order>(read, row, n, hadamard);
+    if (!has_signs(hadamard)) return transform<Order>(read, row, n, hadamard);
     put_signed<Order>(read, row, n, hadamard);
     transform<Order>(InPlace{row}, row, n, hadamard);
   }
@@ -58,6 +59,9 @@ class HadamardRows {
     const float* row;
   };
 
+  FOLIO_ALWAYS_INLINE static bool has_signs(const Hadamard& hadamard) {
+    return hadamard.sign_seed != 0 && I::mutant != Mutant::rotation_signs_ignored;
+  }
   template <class Order, class Read>
   static void transform(const Read& read, float* row, int64_t n, const Hadamard& hadamard) {
     switch (hadamard.block) {
@@ -146,7 +150,9 @@ class HadamardRows {
   FOLIO_ALWAYS_INLINE static void lane_pairs(F (&x)[R]) {
     if constexpr (Distance < W) {
 #pragma GCC unroll 16
-      for (int r = 0; r < R; ++r) x[r] = lane_pair<Distance>(x[r], lanes{});
+      for (int r = 0; r < R; ++r)
+        if (Distance > 1 || I::mutant != Mutant::butterfly_stage_left_out)
+          x[r] = lane_pair<Distance>(x[r], lanes{});
       lane_pairs<2 * Distance>(x);
     }
   }

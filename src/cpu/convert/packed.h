@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "cpu/skeleton/mutant.h"
 #include "cpu/vec/simd.h"
 #include "folio/core/dtype.h"
 #include "folio/core/host_device.h"
@@ -59,18 +60,23 @@ struct Packed {
       U words = V::splat(word_at(row + first / 2));
       if constexpr (W == 16)
         words = V::lane_is_set(0x00ff) != U{} ? words : V::splat(word_at(row + first / 2 + 4));
-      return words >> places(std::make_integer_sequence<uint32_t, W>{}) & V::splat(15u);
+      const U swapped = V::splat(are_halves_swapped() ? 4u : 0u);
+      return words >> (places(std::make_integer_sequence<uint32_t, W>{}) ^ swapped) & V::splat(15u);
     } else if constexpr (is_paired) {
       const auto pair = __builtin_convertvector(V::template load_as<Pairs>(row + first / 2), Apart);
-      const Apart apart = (pair & 0x0f) | (pair & 0xf0) << 4;
+      const Apart apart = are_halves_swapped() ? (pair & 0x0f) << 8 | pair >> 4
+                                               : (pair & 0x0f) | (pair & 0xf0) << 4;
       return __builtin_convertvector(reinterpret_cast<Patterns>(apart), U);
     } else {
       static_assert(W <= 16, "a register lies in one half");
       const U pair = I::template widen8<U>(row + first / 32 * 16 + first % 16);
-      return first % 32 < 16 ? pair & V::splat(15u) : pair >> 4;
+      return (first % 32 < 16) != are_halves_swapped() ? pair & V::splat(15u) : pair >> 4;
     }
   }
 
+  FOLIO_ALWAYS_INLINE static bool are_halves_swapped() {
+    return I::mutant == Mutant::pattern_halves_swapped;
+  }
   FOLIO_ALWAYS_INLINE static uint32_t word_at(const std::byte* at) {
     return V::template load_as<uint32_t>(at);
   }
@@ -84,7 +90,9 @@ struct Packed {
     if constexpr (D == DType::f4_e2m1) {
       return I::template pick16<F>(table.values, pattern);
     } else if constexpr (D == DType::i4 || D == DType::i4_halves) {
-      return __builtin_convertvector(reinterpret_cast<S>(pattern ^ V::splat(8u)) - 8, F);
+      const int sign = I::mutant == Mutant::pattern_sign_lost ? 0 : 8;
+      const U flipped = pattern ^ V::splat(static_cast<uint32_t>(sign));
+      return __builtin_convertvector(reinterpret_cast<S>(flipped) - sign, F);
     } else {
       return __builtin_convertvector(reinterpret_cast<S>(pattern), F);
     }

@@ -41,7 +41,11 @@ class PackedEngine {
 
   static int tiles_at_once() { return tiles_max; }
   static bool begins_rows() { return false; }
-  static int state_row(int r) { return r; }
+  [[nodiscard]] int state_row(int r) const {
+    return mutant() == Mutant::heads_interleaved
+               ? r % view_.task.heads * view_.head_rows + r / view_.task.heads
+               : r;
+  }
 
   void load_queries() const {
     const int n = problem_.key.head_size;

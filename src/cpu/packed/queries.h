@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "cpu/packed/layout.h"
+#include "cpu/skeleton/mutant.h"
 #include "cpu/vec/simd.h"
 
 namespace folio::inline v1::packed {
@@ -93,7 +94,7 @@ struct Queries {
     }
     for (int w = 0; w < words; ++w) {
       const int32_t sum = of_words[w / 4 * 4];
-      start[w] = -bias * sum;
+      start[w] = I::mutant == Mutant::code_bias_kept ? 0 : -bias * sum;
       sums[w] = static_cast<float>(sum);
     }
   }

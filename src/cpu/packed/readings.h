@@ -13,6 +13,7 @@
 #include "cpu/packed/form.h"
 #include "cpu/packed/layout.h"
 #include "cpu/packed/square.h"
+#include "cpu/skeleton/mutant.h"
 #include "cpu/vec/simd.h"
 #include "folio/attention/kv_buffer/page_cursor.h"
 
@@ -37,7 +38,9 @@ class Readings {
         __builtin_prefetch(rows.data + i * stride, 0, 2);
     }
   }
-  static bool has_offsets(const PagedKVView& view) { return view.scales.zeros != Zeros::none; }
+  static bool has_offsets(const PagedKVView& view) {
+    return view.scales.zeros != Zeros::none && I::mutant != Mutant::zero_points_ignored;
+  }
 
   /// Of head `head`. Keys that nobody sees have a scale and an offset of 0.
   void gather(const PagedKVView& view, const Form& form, const KeyTile& tile, int64_t head) {
@@ -63,7 +66,8 @@ class Readings {
       for (int first = 0; first < form.lanes(); first += form.bytes / lane_bytes) {
         for (int slot = 0; slot < form.slots; ++slot) {
           for (int lane = 0; lane < form.bytes / lane_bytes; ++lane, scales += 4) {
-            const int from = form.granule(first + lane, slot) * tile_keys + k;
+            const int beside = I::mutant == Mutant::key_granule_of_next_lane ? 1 : 0;
+            const int from = form.granule((first + lane) ^ beside, slot) * tile_keys + k;
             __builtin_memcpy(scales, scale_ + from, 4 * sizeof(float));
             if (offsets == nullptr) continue;
             __builtin_memcpy(offsets, offset_ + from, 4 * sizeof(float));
@@ -93,7 +97,9 @@ class Readings {
   }
   /// Whether a key has a negative scale, and whether all scales are numbers: known once they are
   /// copied.
-  [[nodiscard]] bool has_negative() const { return has_negative_; }
+  [[nodiscard]] bool has_negative() const {
+    return has_negative_ && I::mutant != Mutant::sides_kept;
+  }
   [[nodiscard]] bool is_finite() const { return is_finite_; }
   /// Those of granule g, of all keys.
   [[nodiscard]] const float* scales(int g) const { return scale_ + g * tile_keys; }

@@ -12,6 +12,7 @@
 #include "cpu/packed/readings.h"
 #include "cpu/packed/sides.h"
 #include "cpu/packed/values.h"
+#include "cpu/skeleton/mutant.h"
 #include "cpu/skeleton/tile_rows.h"
 
 namespace folio::inline v1::packed {
@@ -111,11 +112,12 @@ class Stage {
     const int bytes = form.row;
     int8_t* to = s.values;
     Sides<I> sides;
+    const int neighbour = I::mutant == Mutant::value_order_wrong ? 1 : 0;
     if (readings.has_negative()) sides.gather(form, readings);
     for (int k = 0; k < keys; k += 4) {
       const std::byte* row[4];
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) row[i] = rows.next(k + i, bytes);
+      for (int i = 0; i < 4; ++i) row[i] = rows.next(k + (i ^ neighbour), bytes);
       for (int first = 0; first < bytes; first += I::bytes) {
         B part[4][Parts];
 #pragma GCC unroll 4
@@ -143,8 +145,9 @@ class Stage {
     if constexpr (Parts == 1) {
       part[0] = x;
     } else {
-      part[0] = I::look_up(table, I::low_patterns(x));
-      part[1] = I::look_up(table, I::high_patterns(x));
+      const int low = I::mutant == Mutant::pattern_halves_swapped ? 1 : 0;
+      part[low] = I::look_up(table, I::low_patterns(x));
+      part[1 - low] = I::look_up(table, I::high_patterns(x));
     }
   }
 };

@@ -10,6 +10,7 @@
 
 #include "cpu/packed/layout.h"
 #include "cpu/packed/queries.h"
+#include "cpu/skeleton/mutant.h"
 #include "cpu/vec/simd.h"
 
 namespace folio::inline v1::packed {
@@ -61,7 +62,8 @@ class Values {
     const int lanes = form.lanes();
     for (int slot = 0; slot < form.slots; ++slot) {
       for (int lane = 0; lane < lanes; ++lane) {
-        const int g = form.granule(lane, slot);
+        const int beside = I::mutant == Mutant::weight_unit_of_next_lane ? 1 : 0;
+        const int g = form.granule(lane ^ beside, slot);
         for (int i = 0; i < 4; ++i) {
           s.units[(slot * lanes + lane) * 4 + i] = units[g];
           s.offsets[(slot * lanes + lane) * 4 + i] = offsets[g];

@@ -90,7 +90,7 @@ struct Stage {
     for (float* const end = to + view.head_size; to < end; at += scales.granule_stride_bytes) {
       const auto left = static_cast<int>(end - to);
       const int count = scales.granularity < left ? scales.granularity : left;
-      const detail::GranuleReading reading = detail::reading_at(view.dtype, scales, at);
+      const detail::GranuleReading reading = reading_at(view, at);
       if (detail::is_packed(view.dtype)) {
         read(to, count, reading);
       } else {
@@ -98,6 +98,12 @@ struct Stage {
       }
       to += count;
     }
+  }
+  FOLIO_ALWAYS_INLINE static detail::GranuleReading reading_at(const PagedKVView& view,
+                                                               const std::byte* at) {
+    if (I::mutant == Mutant::zero_points_ignored)
+      return detail::reading_at(view.dtype, without_zero_points(view.scales), at);
+    return detail::reading_at(view.dtype, view.scales, at);
   }
   static void read(float* to, int count, const detail::GranuleReading& reading) {
     int d = 0;

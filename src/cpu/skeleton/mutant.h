@@ -35,12 +35,31 @@ enum class Mutant : uint8_t {
   block_halves_swapped,      ///< low four bits of a block's bytes taken for its later elements
   spans_not_weighed,         ///< a span's output added to another's, whatever their maxima
   table_read_past_end,       ///< entries of a tile's keys behind the context are read, too
+  // rows of four bits
+  pattern_halves_swapped,    ///< low four bits of a row's bytes taken for its later elements
+  pattern_sign_lost,         ///< patterns of i4 taken for 0 to 15
+  code_bias_kept,            ///< what unsigned codes of K add to products is not taken back
+  zero_points_ignored,       ///< patterns of u4 less 8, whatever zero points say
+  key_granule_of_next_lane,  ///< scales of K taken from the 16 bytes beside
+  weight_unit_of_next_lane,  ///< steps of weights taken from the 16 bytes beside
+  sides_kept,                ///< a negative scale of V multiplied as its magnitude
+  // rotated planes, and scales of channels
+  butterfly_stage_left_out,  ///< no sums and differences of neighbours
+  rotation_signs_ignored,    ///< every sign of a rotation taken for 1
+  outputs_not_turned_back,   ///< outputs left as V is stored
+  channels_divided,          ///< scales of channels divided by, not multiplied with
+  channels_of_first_head,    ///< the channels of KV head 0 taken for all
 };
 
 /// What `dense_page_stride` takes a view for.
 FOLIO_ALWAYS_INLINE PagedKVView with_dense_pages(PagedKVView view) {
   view.page_stride_bytes = view.page_size * view.slot_stride_bytes;
   return view;
+}
+/// What `zero_points_ignored` takes scales for.
+FOLIO_ALWAYS_INLINE ScaleView without_zero_points(ScaleView scales) {
+  scales.zeros = Zeros::none;
+  return scales;
 }
 
 }  // namespace folio::inline v1

@@ -11,6 +11,7 @@
 
 #include "cpu/convert/hadamard.h"
 #include "cpu/convert/rows.h"
+#include "cpu/skeleton/mutant.h"
 #include "cpu/skeleton/state.h"
 #include "folio/attention/problem.h"
 #include "folio/cache/paged_kv_view.h"
@@ -63,21 +64,26 @@ struct TurnedRows {
                          float* to) {
     const int n = key.head_size;
     Rows<I>::widen(dtype, &from, 1, to, n, n);
-    if (key.channel_scales != nullptr) multiply(to, key.channel_scales + head * n, n);
+    if (key.channel_scales != nullptr) multiply(to, channels(key, head), n);
     if (key.hadamard.block != 0) HadamardRows<I>::turn(to, n, key.hadamard);
   }
   /// The first `n` columns of an output of KV head `head`, as floats, to `dtype`.
   static void write_output(const PagedKVView& value, int64_t head, float* row, int n, DType dtype,
                            std::byte* to) {
-    if (value.hadamard.block != 0) HadamardRows<I>::turn_back(row, n, value.hadamard);
-    if (value.channel_scales != nullptr)
-      multiply(row, value.channel_scales + head * value.head_size, n);
+    if (value.hadamard.block != 0 && I::mutant != Mutant::outputs_not_turned_back)
+      HadamardRows<I>::turn_back(row, n, value.hadamard);
+    if (value.channel_scales != nullptr) multiply(row, channels(value, head), n);
     Rows<I>::narrow(dtype, row, to, n);
   }
 
  private:
+  FOLIO_ALWAYS_INLINE static const float* channels(const PagedKVView& plane, int64_t head) {
+    return plane.channel_scales +
+           (I::mutant == Mutant::channels_of_first_head ? 0 : head * plane.head_size);
+  }
   static void multiply(float* row, const float* factors, int n) {
-    for (int i = 0; i < n; ++i) row[i] *= factors[i];
+    for (int i = 0; i < n; ++i)
+      row[i] = I::mutant == Mutant::channels_divided ? row[i] / factors[i] : row[i] * factors[i];
   }
 };
 
