@@ -161,9 +161,9 @@ struct Expectation {
 };
 
 /// A letter for each scenario in the order of ScenarioName. Rows of AMX and avx512_int8 have no
-/// scales per granule, nor have those of packed here; of avx512_int8 and packed no blocks. What lies
-/// in rows that nobody sees is a number, times 0, in avx512_int8; packed reads zeros. amx_grouped
-/// converts blocks, of a row of zeros where nobody sees one.
+/// scales per granule, nor have those of packed here; avx512_int8 and packed take no blocks. What
+/// lies in rows that nobody sees is a number, times 0, in avx512_int8; packed reads zeros.
+/// amx_grouped converts blocks, of a row of zeros where nobody sees one.
 constexpr Expectation expectations[] = {
     {Mutant::none,
      "none",
