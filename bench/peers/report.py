@@ -30,6 +30,7 @@ TITLES = {
     "prefill": "Prefill, bf16 caches",
     "latent": "Latent decode (MLA), bf16 caches",
     "eight_bit": "Decode, 8-bit caches",
+    "four_bit": "Decode, 4-bit caches beside f16 and bf16",
     "append": "Append, bf16 input",
 }
 

@@ -15,7 +15,9 @@ import unittest
 sys.path.insert(0, sys.argv[1])
 PROGRAM = sys.argv[2]
 
+import contenders  # noqa: E402
 import report  # noqa: E402
+import shapes  # noqa: E402
 import turns  # noqa: E402
 
 ECHO = """
@@ -95,6 +97,34 @@ class Turns(unittest.TestCase):
             rates = each.ask({"turn": 0.001}, 60.0)["per_second"]
             self.assertGreater(min(rates), 1e6)
             self.assertEqual(each.ask({"drop": True}, 60.0), {})
+
+
+class Shapes(unittest.TestCase):
+    def test_every_kind_has_a_title_contenders_and_a_tiny_shape(self):
+        kinds = {shape.kind for shape in shapes.SHAPES.values()}
+        self.assertEqual(kinds, set(report.TITLES))
+        self.assertEqual(kinds, {shapes.SHAPES[name].kind for name in shapes.SETS["tiny"]})
+        for kind in kinds:
+            names = contenders.contenders_of(kind)
+            self.assertTrue(any(report.is_own(name) for name in names), kind)
+            self.assertFalse(all(report.is_own(name) for name in names), kind)
+
+    def test_sets_name_shapes(self):
+        for names in shapes.SETS.values():
+            self.assertLessEqual(set(names), set(shapes.SHAPES))
+        self.assertEqual({shapes.SHAPES[name].kind for name in shapes.SETS["4bit"]}, {"four_bit"})
+
+    def test_bytes_of_a_cache_are_those_of_the_width_that_it_is_there_for(self):
+        of = {name: shapes.SHAPES[name].cache_bytes for name in ("dec_8k_b1", "8bit_8k_b1", "4bit_8k_b1", "mla_h16_4k")}
+        self.assertEqual(of, {"dec_8k_b1": 32 << 20, "8bit_8k_b1": 16 << 20, "4bit_8k_b1": 8 << 20, "mla_h16_4k": 4096 * 576 * 2})
+
+    def test_what_is_wrong_depends_on_the_width_of_the_cache_not_on_the_shape(self):
+        for name, bound in (("folio hm", 0.03), ("llama.cpp fa-off", 0.03), ("folio tm i8", 0.12), ("vLLM vec fp8", 0.12),
+                            ("folio hm i4", 0.2), ("folio tm kv4", 0.2), ("llama.cpp fa q4_0", 0.2)):
+            entry = contenders.ENTRIES[name]
+            self.assertFalse(entry.is_wrong(0.99 * bound), name)
+            for error in 1.01 * bound, float("inf"), float("nan"):
+                self.assertTrue(entry.is_wrong(error), name)
 
 
 class Tables(unittest.TestCase):
