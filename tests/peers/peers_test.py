@@ -160,6 +160,11 @@ class Tables(unittest.TestCase):
         self.assertIn("| dec: 1 x 1 | 2 | 50 µs (tm) | 400 % R | 60 µs | fast | 1.20 |",
                       report.short_table({"machine": "m", "shapes": [here]}))
 
+    def test_the_short_table_says_that_others_used_the_machine(self):
+        for used, says in ((0.1, False), (1.5, True)):
+            text = report.short_table({"machine": "m", "shapes": [part(row("folio hm", 0.25), strangers=used), part(shape="quiet")]})
+            self.assertEqual(f"Others used up to {used} processors meanwhile" in text, says)
+
     def test_results_of_a_shape_replace_earlier_ones_of_as_many_threads(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "m.json")
