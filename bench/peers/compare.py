@@ -14,7 +14,6 @@ import argparse
 import contextlib
 import datetime
 import os
-import re
 import sys
 import tempfile
 import time
@@ -24,7 +23,7 @@ from pathlib import Path
 import torch
 
 import report
-from contenders import WRONG, WRONG_BF16, contenders_of
+from contenders import ENTRIES, contenders_of
 from problem import Problem, relative_rms
 from shapes import SETS, SHAPES, Shape
 from turns import Gone, Result, Worker, machine_seconds, set_up, take_turns
@@ -59,7 +58,7 @@ class Comparison:
         take_turns([*roofs, *workers], results, self._options.rounds, self._options.seconds)
         machine, own = machine_seconds() - before[0], self._own_seconds() - before[1]
         strangers = max(0.0, machine - own) / (time.monotonic() - begin)
-        rows = [self._row(name, results[name], errors.get(name), shape) for name in names]
+        rows = [self._row(name, results[name], errors.get(name)) for name in names]
         return {
             "shape": shape.name, "what": shape.describe(), "kind": shape.kind, "tokens": shape.tokens,
             "threads": self._threads, "flops": shape.flops, "strangers": round(strangers, 2),
@@ -92,8 +91,7 @@ class Comparison:
 
     def _roof_message(self, shape: Shape) -> dict:
         """Pages of one plane, whole or head by head, scattered, as many as others rotate through."""
-        row = 2 * shape.row_elements // (1 if shape.is_latent else 2)
-        row //= 2 if shape.kind == "eight_bit" else 1
+        row = shape.row_elements * shape.cache_bits // (8 if shape.is_latent else 16)
         run_bytes = min(RUN_TOKENS, shape.context) * row
         runs = max(8, self._options.rotate_bytes // run_bytes)
         return {"run_bytes": run_bytes, "runs": runs, "parts": shape.kv_heads}
@@ -110,7 +108,7 @@ class Comparison:
         print(f"  {worker.name}: {state}", file=sys.stderr, flush=True)
         return result
 
-    def _row(self, name: str, result: Result, error: float | None, shape: Shape) -> dict:
+    def _row(self, name: str, result: Result, error: float | None) -> dict:
         row = {"contender": name, "versions": result.answer.get("versions", {})}
         if result.refused or not result.rounds:
             return row | {"refused": result.refused or "no turn"}
@@ -118,7 +116,7 @@ class Comparison:
         return row | {
             "best_ms": result.best() * 1e3, "median_ms": calls[len(calls) // 2] * 1e3,
             "calls": len(calls), "bytes": result.answer["bytes"], "relative_rms": error,
-            "wrong": not error <= WRONG.get(shape.kind if shape.kind in WRONG else eight_bit(name), WRONG_BF16),
+            "wrong": ENTRIES[name].is_wrong(error),
         }  # fmt: skip
 
     def _roof(self, result: Result) -> dict:
@@ -127,11 +125,6 @@ class Comparison:
         calls = sorted(result.calls)
         return {"best": calls[-1], "median": calls[len(calls) // 2],
                 "how": result.answer["how"]}  # fmt: skip
-
-
-def eight_bit(name: str) -> str:
-    """Appending to 8 bits is checked as 8 bits are."""
-    return "eight_bit" if re.search(r"\b(i8|e4m3|u8|fp8|q8_0)\b", name) else ""
 
 
 def chosen(name: str, prefixes: list[str]) -> bool:

@@ -36,9 +36,7 @@ class Problem:
         self.scale = 1 / math.sqrt(shape.head_size)
         self.copies = 1
         if shape.kind != "prefill":
-            copy_bytes = 2 * shape.batch * shape.context * shape.row_elements
-            copy_bytes //= 2 if shape.kind == "eight_bit" else 1
-            self.copies = max(1, min(MOST_COPIES, -(-rotate_bytes // copy_bytes)))
+            self.copies = max(1, min(MOST_COPIES, -(-rotate_bytes // shape.cache_bytes)))
 
     def key(self, sequence: int) -> torch.Tensor:
         """[context, kv_heads, head_size] bf16."""

@@ -24,12 +24,14 @@ RESULTS, SHORT, PAGE = (
     ROOT / "docs/performance_peers.md",
 )
 NONE = "–"
+DISTURBING = 0.2  # processors that others use, from which on a short table says so
 LONG_TABLE_ONLY = {"dec_32k_b1", "pre_2k", "mla_h16_4k", "app_16"}
 TITLES = {
     "decode": "Decode, bf16 caches",
     "prefill": "Prefill, bf16 caches",
     "latent": "Latent decode (MLA), bf16 caches",
     "eight_bit": "Decode, 8-bit caches",
+    "four_bit": "Decode, 4-bit caches beside f16 and bf16",
     "append": "Append, bf16 input",
 }
 
@@ -210,6 +212,14 @@ def origin(results: dict, parts: list[dict]) -> str:
     return f"{results['machine']}; folio at {commits}; {days}; {'; '.join(sorted(settings))}."
 
 
+def disturbance(parts: list[dict]) -> str:
+    """What stands behind the origin of a table that does not show what others used."""
+    most = max((part["strangers"] for part in parts), default=0)
+    if most < DISTURBING:
+        return ""
+    return f" Others used up to {most} processors meanwhile: times are too long, ratios uncertain."
+
+
 def threads_word(threads: int) -> str:
     return f"{threads} threads" if threads > 1 else "one thread"
 
@@ -253,7 +263,7 @@ def short_table(results: dict) -> str:
     every = with_one_arithmetic(results["shapes"])
     most = max(part["threads"] for part in every)
     parts = [p for p in every if p["threads"] == most and p["shape"] not in LONG_TABLE_ONLY]
-    text = f"{origin(results, parts)}\n\n"
+    text = f"{origin(results, parts)}{disturbance(parts)}\n\n"
     text += line("shape", "threads", "folio", "of the roof", "best peer", "", "peer / folio")
     text += line(*["---"] * 7)
     for part in parts:

@@ -11,7 +11,7 @@ class Shape:
     """One attention call, or one append where `kind` says so."""
 
     name: str
-    kind: str  # decode, prefill, latent, eight_bit, append
+    kind: str  # decode, prefill, latent, eight_bit, four_bit, append
     batch: int
     new: int  # new tokens of each sequence
     context: int  # keys of each sequence, the new ones included
@@ -33,6 +33,16 @@ class Shape:
     def row_elements(self) -> int:
         """Elements of one token in the cache."""
         return self.kv_heads * (self.head_size + (0 if self.is_latent else self.v_head_size))
+
+    @property
+    def cache_bits(self) -> int:
+        """Of an element, of the caches that the shape is there for."""
+        return {"eight_bit": 8, "four_bit": 4}.get(self.kind, 16)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Elements of all sequences at so many bits, without scales."""
+        return self.batch * self.context * self.row_elements * self.cache_bits // 8
 
     @property
     def flops(self) -> float:
@@ -71,6 +81,9 @@ SHAPES = {
         _latent("mla_h128_4k", 128),
         Shape("8bit_8k_b1", "eight_bit", 1, 1, 8192),
         Shape("8bit_8k_b16", "eight_bit", 16, 1, 8192),
+        Shape("4bit_8k_b1", "four_bit", 1, 1, 8192),
+        Shape("4bit_8k_b16", "four_bit", 16, 1, 8192),
+        Shape("4bit_g1_8k", "four_bit", 1, 1, 8192, 8, 8),
         Shape("app_16", "append", 16, 1, 64),
         Shape("app_2048", "append", 1, 2048, 2048),
         # For the tests: all of the above in a moment.
@@ -78,6 +91,7 @@ SHAPES = {
         Shape("tiny_prefill", "prefill", 1, 40, 100, 8, 2, 64, 64),
         Shape("tiny_latent", "latent", 1, 1, 70, 16, 1, 576, 512),
         Shape("tiny_8bit", "eight_bit", 2, 1, 70, 8, 2, 64, 64),
+        Shape("tiny_4bit", "four_bit", 2, 1, 70, 8, 2, 64, 64),
         Shape("tiny_append", "append", 2, 3, 70, 8, 2, 64, 64),
     )
 }
@@ -88,6 +102,7 @@ SETS = {
     "prefill": [s.name for s in SHAPES.values() if s.kind == "prefill" and s.name != "tiny_prefill"],
     "latent": ["mla_h16_4k", "mla_h128_4k"],
     "8bit": ["8bit_8k_b1", "8bit_8k_b16"],
+    "4bit": ["4bit_8k_b1", "4bit_8k_b16", "4bit_g1_8k"],
     "append": ["app_16", "app_2048"],
     "one_thread": ["dec_1k_b1", "dec_8k_b1", "dec_g8_8k", "pre_2k", "chunk_512_8k", "mla_h16_4k",
                    "mla_h128_4k", "8bit_8k_b1"],

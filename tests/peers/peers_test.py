@@ -15,7 +15,9 @@ import unittest
 sys.path.insert(0, sys.argv[1])
 PROGRAM = sys.argv[2]
 
+import contenders  # noqa: E402
 import report  # noqa: E402
+import shapes  # noqa: E402
 import turns  # noqa: E402
 
 ECHO = """
@@ -97,6 +99,34 @@ class Turns(unittest.TestCase):
             self.assertEqual(each.ask({"drop": True}, 60.0), {})
 
 
+class Shapes(unittest.TestCase):
+    def test_every_kind_has_a_title_contenders_and_a_tiny_shape(self):
+        kinds = {shape.kind for shape in shapes.SHAPES.values()}
+        self.assertEqual(kinds, set(report.TITLES))
+        self.assertEqual(kinds, {shapes.SHAPES[name].kind for name in shapes.SETS["tiny"]})
+        for kind in kinds:
+            names = contenders.contenders_of(kind)
+            self.assertTrue(any(report.is_own(name) for name in names), kind)
+            self.assertFalse(all(report.is_own(name) for name in names), kind)
+
+    def test_sets_name_shapes(self):
+        for names in shapes.SETS.values():
+            self.assertLessEqual(set(names), set(shapes.SHAPES))
+        self.assertEqual({shapes.SHAPES[name].kind for name in shapes.SETS["4bit"]}, {"four_bit"})
+
+    def test_bytes_of_a_cache_are_those_of_the_width_that_it_is_there_for(self):
+        of = {name: shapes.SHAPES[name].cache_bytes for name in ("dec_8k_b1", "8bit_8k_b1", "4bit_8k_b1", "mla_h16_4k")}
+        self.assertEqual(of, {"dec_8k_b1": 32 << 20, "8bit_8k_b1": 16 << 20, "4bit_8k_b1": 8 << 20, "mla_h16_4k": 4096 * 576 * 2})
+
+    def test_what_is_wrong_depends_on_the_width_of_the_cache_not_on_the_shape(self):
+        for name, bound in (("folio hm", 0.03), ("llama.cpp fa-off", 0.03), ("folio tm i8", 0.12), ("vLLM vec fp8", 0.12),
+                            ("folio hm i4", 0.2), ("folio tm kv4", 0.2), ("llama.cpp fa q4_0", 0.2)):
+            entry = contenders.ENTRIES[name]
+            self.assertFalse(entry.is_wrong(0.99 * bound), name)
+            for error in 1.01 * bound, float("inf"), float("nan"):
+                self.assertTrue(entry.is_wrong(error), name)
+
+
 class Tables(unittest.TestCase):
     def test_the_slower_of_the_two_roofs_is_the_one_that_counts(self):
         mine = row("folio hm", 0.25)
@@ -129,6 +159,11 @@ class Tables(unittest.TestCase):
         here = part(row("folio hm", 0.25), row("folio tm", 0.05), row("fast", 0.06))
         self.assertIn("| dec: 1 x 1 | 2 | 50 µs (tm) | 400 % R | 60 µs | fast | 1.20 |",
                       report.short_table({"machine": "m", "shapes": [here]}))
+
+    def test_the_short_table_says_that_others_used_the_machine(self):
+        for used, says in ((0.1, False), (1.5, True)):
+            text = report.short_table({"machine": "m", "shapes": [part(row("folio hm", 0.25), strangers=used), part(shape="quiet")]})
+            self.assertEqual(f"Others used up to {used} processors meanwhile" in text, says)
 
     def test_results_of_a_shape_replace_earlier_ones_of_as_many_threads(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -21,9 +21,9 @@ import importlib
 from pathlib import Path
 
 ATTENTION = ("decode", "prefill", "latent")
-# Relative RMS against double of given numbers: of 8-bit caches, quantised on the way, and of others.
-WRONG = {"eight_bit": 0.12}
-WRONG_BF16 = 3e-2
+# Bits of an element, where K and V differ the fewer -> the most that is right, as relative RMS
+# against double of the given numbers, which caches of 8 and 4 bits quantise on the way.
+MOST_RIGHT = {16: 3e-2, 8: 0.12, 4: 0.2}
 
 
 class Refused(Exception):
@@ -37,22 +37,59 @@ class Entry:
     kinds: tuple[str, ...]
     options: dict[str, object] = dataclasses.field(default_factory=dict)
     feature: str = ""  # flag of /proc/cpuinfo without which it is left out
+    bits: int = 16  # of an element of its cache
 
     def make(self, problem, threads: int):
         module = importlib.import_module(f"contenders.{self.module}")
         return getattr(module, self.name)(problem, threads, **self.options)
 
+    def is_wrong(self, relative_rms: float) -> bool:
+        """Numbers that are none are wrong, too."""
+        return not relative_rms <= MOST_RIGHT[self.bits]
+
 
 def _folio() -> dict[str, Entry]:
     entries = {}
     for word, order in ("hm", "HND"), ("tm", "NHD"):
-        entries[f"folio {word}"] = Entry("folio", "Folio", (*ATTENTION, "append"), {"order": order})
+        kinds = (*ATTENTION, "four_bit", "append")
+        entries[f"folio {word}"] = Entry("folio", "Folio", kinds, {"order": order})
         for name, dtype, calibrated in (
             ("i8", "i8", False), ("e4m3", "f8_e4m3", False), ("e4m3 one scale", "f8_e4m3", True),
         ):  # fmt: skip
             kinds = ("eight_bit",) if calibrated else ("eight_bit", "append")
             options = {"order": order, "dtype": dtype, "calibrated": calibrated}
-            entries[f"folio {word} {name}"] = Entry("folio", "Folio", kinds, options)
+            entries[f"folio {word} {name}"] = Entry("folio", "Folio", kinds, options, bits=8)
+        for name in "i4", "nvfp4", "kv4":
+            options = {"order": order, "formats": name}
+            entries[f"folio {word} {name}"] = Entry(
+                "folio", "Folio", ("four_bit",), options, bits=4
+            )
+    return entries
+
+
+def _vllm() -> dict[str, Entry]:
+    entries = {}
+    for isa, feature in ("amx", "amx_bf16"), ("vec", "avx512f"):
+        kinds, options = ("decode", "prefill", "append"), {"isa": isa}
+        entries[f"vLLM {isa}"] = Entry("vllm_cpu", "Vllm", kinds, options, feature)
+        options = options | {"fp8": True}
+        entries[f"vLLM {isa} fp8"] = Entry(
+            "vllm_cpu", "Vllm", ("eight_bit",), options, feature, bits=8
+        )
+    return entries
+
+
+def _ggml() -> dict[str, Entry]:
+    entries = {}
+    for word, kinds, bits, options in (
+        ("fa", (*ATTENTION, "four_bit"), 16, {}),
+        ("fa-off", ("decode", "four_bit"), 16, {"flash": False}),
+        ("fa q8_0", ("eight_bit",), 8, {"dtype": "q8_0"}),
+        ("fa q4_0", ("four_bit",), 4, {"dtype": "q4_0"}),
+        ("fa q4_0 hm", ("four_bit",), 4, {"dtype": "q4_0", "head_major": True}),
+    ):
+        options = {"flash": True} | options
+        entries[f"llama.cpp {word}"] = Entry("ggml", "Ggml", kinds, options, bits=bits)
     return entries
 
 
@@ -61,18 +98,14 @@ ENTRIES = {
     "torch gqa": Entry("torch_sdpa", "Sdpa", ("decode", "prefill"), {"fold": False}),
     "torch fold": Entry("torch_sdpa", "Sdpa", ("decode", "latent"), {"fold": True}),
     "torch index_put": Entry("torch_sdpa", "Sdpa", ("append",), {"fold": False}),
-    "vLLM amx": Entry("vllm_cpu", "Vllm", ("decode", "prefill", "append"), {"isa": "amx"}, "amx_bf16"),
-    "vLLM vec": Entry("vllm_cpu", "Vllm", ("decode", "prefill", "append"), {"isa": "vec"}, "avx512f"),
-    "vLLM amx fp8": Entry("vllm_cpu", "Vllm", ("eight_bit",), {"isa": "amx", "fp8": True}, "amx_bf16"),
-    "vLLM vec fp8": Entry("vllm_cpu", "Vllm", ("eight_bit",), {"isa": "vec", "fp8": True}, "avx512f"),
+    **_vllm(),
     "vLLM mla": Entry("vllm_cpu", "VllmLatent", ("latent",)),
     "SGLang": Entry("sglang", "SgLang", ATTENTION, feature="avx512f"),
     "OpenVINO": Entry("openvino_pa", "OpenVino", ATTENTION, {"cache": "bf16"}),
-    "OpenVINO u8": Entry("openvino_pa", "OpenVino", ("eight_bit",), {"cache": "u8"}),
-    "llama.cpp fa": Entry("ggml", "Ggml", ATTENTION, {"flash": True}),
-    "llama.cpp fa-off": Entry("ggml", "Ggml", ("decode",), {"flash": False}),
-    "llama.cpp fa q8_0": Entry("ggml", "Ggml", ("eight_bit",), {"flash": True, "dtype": "q8_0"}),
-}  # fmt: skip
+    "OpenVINO u8": Entry("openvino_pa", "OpenVino", ("eight_bit",), {"cache": "u8"}, bits=8),
+    "OpenVINO u4": Entry("openvino_pa", "OpenVino", ("four_bit",), {"cache": "u4"}, bits=4),
+    **_ggml(),
+}
 
 
 @functools.cache

@@ -9,21 +9,38 @@ import folio_kv
 
 PAGE_SIZE = 64
 ELEMENT = {"bf16": torch.bfloat16, "i8": torch.int8, "f8_e4m3": torch.uint8}
+# Rows with granules, as a Format says it: (arguments, bits of an element, the scales' type in torch).
+I8 = ({"dtype": "i8", "scale_dtype": "f16", "granularity": 32}, 8, torch.float16)
+I4 = ({"dtype": "i4", "scale_dtype": "f16", "granularity": 32}, 4, torch.float16)
+NVFP4 = (
+    {"dtype": "f4_e2m1", "scale_dtype": "f8_e4m3", "granularity": 16, "tensor_scale": 1 / 16},
+    4,
+    torch.uint8,
+)
+FORMATS = {"i4": (I4, I4), "nvfp4": (NVFP4, NVFP4), "kv4": (I8, I4)}  # of K and V
 ONE_SCALE = 6.0 / 448  # normal numbers of this many stay below 6
 
 
 class Folio:
-    def __init__(self, problem, threads, order, dtype="bf16", calibrated=False) -> None:
+    """`formats`, of FORMATS: rows turned over the whole head, attention by products of integers."""
+
+    def __init__(
+        self, problem, threads, order, dtype="bf16", calibrated=False, formats=None
+    ) -> None:
         shape = problem.shape
         folio_kv.set_num_threads(threads)
         self.versions = {"folio": folio_kv.__version__}
         self._problem = problem
         self._key, self._value = problem.new_rows()
         tables = problem.table(PAGE_SIZE)
-        self._pages = self._make_pages(tables.numel(), order, dtype, calibrated)
+        if formats:
+            self._pages = self._make_packed_pages(tables.numel(), order, FORMATS[formats])
+        else:
+            self._pages = self._make_pages(tables.numel(), order, dtype, calibrated)
         if shape.is_latent:
             self._value = None
         options = {"v_in_key": shape.v_head_size} if shape.is_latent else {}
+        options |= {"int8_operands": True} if formats else {}
         kind = folio_kv.Kind(shape.q_heads, scale=problem.scale, **options)
         self._attention = folio_kv.Attention(
             kind, self._pages, batch=shape.batch, tokens=shape.tokens, context=shape.context
@@ -54,17 +71,38 @@ class Folio:
     def _make_pages(self, count, order, dtype, calibrated):
         """Planes in torch's memory, which the C library puts on huge pages here."""
         shape, planes, options = self._problem.shape, [], {"order": order, "dtype": dtype}
+        outer = self._extents(count, order)
         self._row_bytes = shape.row_elements * ELEMENT[dtype].itemsize
         for name, size in ("key", shape.head_size), ("value", shape.v_head_size):
             if name == "value" and shape.is_latent:
                 break
-            inner = (PAGE_SIZE, shape.kv_heads)
-            extents = (count, *(inner if order == "NHD" else inner[::-1]))
-            planes.append(torch.zeros(*extents, size, dtype=ELEMENT[dtype]))
+            planes.append(torch.zeros(*outer, size, dtype=ELEMENT[dtype]))
             if dtype != "bf16":
-                options[f"{name}_scales"] = ONE_SCALE if calibrated else torch.ones(*extents, 1)
+                options[f"{name}_scales"] = ONE_SCALE if calibrated else torch.ones(*outer, 1)
                 self._row_bytes += 0 if calibrated else 4 * shape.kv_heads
         return folio_kv.Pages(*planes, **options)
+
+    def _make_packed_pages(self, count, order, formats):
+        """Rows of granules, their scales in planes beside them."""
+        shape, planes, options = self._problem.shape, [], {"order": order}
+        outer, self._row_bytes = self._extents(count, order), 0
+        sizes = ("key", shape.head_size), ("value", shape.v_head_size)
+        for (name, size), (words, bits, scale_type) in zip(sizes, formats, strict=True):
+            element = torch.int8 if bits == 8 else torch.uint8
+            planes.append(torch.zeros(*outer, size * bits // 8, dtype=element))
+            scales = torch.zeros(*outer, size // words["granularity"], dtype=scale_type)
+            options[f"{name}_scales"] = scales
+            options["dtype" if name == "key" else "v_dtype"] = folio_kv.Format(
+                **words, hadamard=size
+            )
+            in_one = planes[-1].shape[-1] + scales.shape[-1] * scales.itemsize
+            self._row_bytes += shape.kv_heads * in_one
+        return folio_kv.Pages(*planes, **options)
+
+    def _extents(self, count, order):
+        """Of a plane, without those of a row."""
+        inner = (PAGE_SIZE, self._problem.shape.kv_heads)
+        return (count, *(inner if order == "NHD" else inner[::-1]))
 
     def _fill(self, tables) -> None:
         shape = self._problem.shape

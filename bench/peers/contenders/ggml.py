@@ -2,7 +2,9 @@
 """llama.cpp's attention: its library ggml through ctypes, a graph of one layer for each copy.
 
 K and V lie as llama.cpp keeps them: rows of all heads, token after token (V transposed where flash
-attention is off), f16 or q8_0; contiguous, as ggml has no pages. q and the result are f32.
+attention is off), f16, q8_0 or q4_0; contiguous, as ggml has no pages. Or head after head, which ggml
+offers and llama.cpp does not use. q and the result are f32. llama.cpp turns rows of caches of few bits,
+and q and outputs with them, by products of its own around the attention: they are not in the times.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ import torch
 
 from contenders import Refused
 
-F32, F16, Q8_0 = 0, 1, 8
+F32 = 0
+TYPES = {"f16": 1, "q4_0": 2, "q8_0": 8}
+F16 = TYPES["f16"]
 NODES = 16
 
 
@@ -71,11 +75,11 @@ class Library:
 
 
 class Ggml:
-    def __init__(self, problem, threads, flash, dtype="f16") -> None:
+    def __init__(self, problem, threads, flash, dtype="f16", head_major=False) -> None:
         self._lib = lib = Library()
         self.versions = {"llama-cpp-python": os.environ.get("FOLIO_PEERS_GGML_VERSION", "unknown")}
-        self._problem, self._flash = problem, flash
-        self._type = F16 if dtype == "f16" else Q8_0
+        self._problem, self._flash, self._head_major = problem, flash, head_major
+        self._type = TYPES[dtype]
         size = (4 + 8 * problem.copies) * lib.tensor_overhead()
         size += problem.copies * lib.graph_overhead_custom(NODES, False)
         self._context = lib.init(InitParams(size, None, True))
@@ -119,30 +123,28 @@ class Ggml:
         out = out.view(shape.batch, shape.q_heads, shape.new, shape.v_head_size)
         return out.transpose(1, 2).reshape(shape.tokens, shape.q_heads, shape.v_head_size)
 
-    def _heads(self, tensor, size, heads, tokens, kind):
-        """[size, tokens, heads, batch] of rows of all heads, as llama.cpp permutes them."""
-        head, row = self._lib.row_size(kind, size), self._lib.row_size(kind, size * heads)
+    def _heads(self, tensor, size, heads, tokens, kind, head_major=False):
+        """[size, tokens, heads, batch] of rows of all heads, as llama.cpp permutes them; or of heads."""
+        one, batch = self._lib.row_size(kind, size), self._problem.shape.batch
+        token, head = (one, one * tokens) if head_major else (one * heads, one)
         return self._lib.view_4d(
-            self._context,
-            tensor,
-            size,
-            tokens,
-            heads,
-            self._problem.shape.batch,
-            row,
-            head,
-            row * tokens,
-            0,
+            self._context, tensor, size, tokens, heads, batch, token, head, one * heads * tokens, 0
         )
+
+    def _new_rows(self, size):
+        """(tensor, view of its heads) of K or V."""
+        shape, heads = self._problem.shape, self._problem.shape.kv_heads
+        tensor = self._lib.new_tensor_4d(
+            self._context, self._type, heads * size, shape.context, shape.batch, 1
+        )
+        view = self._heads(tensor, size, heads, shape.context, self._type, self._head_major)
+        return tensor, view
 
     def _build(self):
         """(K, V, graph, result) of one copy."""
         lib, shape, scale = self._lib, self._problem.shape, self._problem.scale
         context = self._context
-        key = lib.new_tensor_4d(
-            context, self._type, shape.kv_heads * shape.head_size, shape.context, shape.batch, 1
-        )
-        keys = self._heads(key, shape.head_size, shape.kv_heads, shape.context, self._type)
+        key, keys = self._new_rows(shape.head_size)
         q = self._heads(self._q, shape.head_size, shape.q_heads, shape.new, F32)
         value = None
         if self._flash:
@@ -151,17 +153,7 @@ class Ggml:
                 values = lib.view_4d(context, key, shape.v_head_size, shape.context, 1, shape.batch,
                                      row, row, row * shape.context, 0)  # fmt: skip
             else:
-                value = lib.new_tensor_4d(
-                    context,
-                    self._type,
-                    shape.kv_heads * shape.v_head_size,
-                    shape.context,
-                    shape.batch,
-                    1,
-                )
-                values = self._heads(
-                    value, shape.v_head_size, shape.kv_heads, shape.context, self._type
-                )
+                value, values = self._new_rows(shape.v_head_size)
             result = lib.flash_attn_ext(context, q, keys, values, self._mask, scale, 0.0, 0.0)
         else:
             value = lib.new_tensor_4d(
@@ -182,8 +174,11 @@ class Ggml:
             mask = torch.full((shape.new, shape.context), float("-inf"), dtype=torch.float16)
             self._set(self._mask, mask.triu(shape.context - shape.new + 1))
         key, value = self._problem.all_rows()
+        of_sequences = (shape.batch, shape.context, shape.kv_heads, -1)
         if not self._flash:
-            value = value.view(shape.batch, shape.context, shape.kv_heads, -1).permute(0, 2, 3, 1)
+            value = value.view(of_sequences).permute(0, 2, 3, 1)
+        if self._head_major:
+            key, value = (rows.view(of_sequences).transpose(1, 2) for rows in (key, value))
         key, value = self._stored(key), self._stored(value)
         for into_key, into_value, _, _ in self._copies:
             self._set(into_key, key)
@@ -195,8 +190,11 @@ class Ggml:
         if self._type == F16:
             return rows.half().contiguous()
         rows = rows.float().flatten(1).contiguous()
-        stored = torch.empty(len(rows), self._lib.row_size(Q8_0, rows.shape[1]), dtype=torch.uint8)
-        self._lib.quantize_chunk(Q8_0, rows.data_ptr(), stored.data_ptr(), 0, *rows.shape, None)
+        row = self._lib.row_size(self._type, rows.shape[1])
+        stored = torch.empty(len(rows), row, dtype=torch.uint8)
+        self._lib.quantize_chunk(
+            self._type, rows.data_ptr(), stored.data_ptr(), 0, *rows.shape, None
+        )
         return stored
 
     def _set(self, tensor, values: torch.Tensor) -> None:

@@ -27,7 +27,8 @@ def test_folio_and_torch_are_right_in_every_tiny_shape_and_have_times(tmp_path) 
     assert done.returncode == 0, done.stderr
     shapes = {part["shape"]: part["rows"] for part in json.loads(results.read_text())["shapes"]}
     assert {name: len(rows) for name, rows in shapes.items()} == {
-        "tiny_decode": 4, "tiny_prefill": 3, "tiny_latent": 3, "tiny_8bit": 6, "tiny_append": 7,
+        "tiny_decode": 4, "tiny_prefill": 3, "tiny_latent": 3, "tiny_8bit": 6, "tiny_4bit": 8,
+        "tiny_append": 7,
     }  # fmt: skip
     for rows in shapes.values():
         for row in rows:
@@ -50,6 +51,17 @@ def test_what_makes_no_sense_is_refused(arguments) -> None:
     assert done.returncode == 2 and "usage:" in done.stderr
 
 
+def test_only_bytes_of_four_bits_and_their_scales_are_counted(tmp_path) -> None:
+    results = tmp_path / "results.json"
+    done = compare("--shapes", "tiny_4bit", "--contenders", "folio hm", "--json", results)
+    assert done.returncode == 0, done.stderr
+    (part,) = json.loads(results.read_text())["shapes"]
+    elements = 2 * 70 * 2 * (64 + 64)  # of both sequences
+    assert {row["contender"]: row["bytes"] * 8 / elements for row in part["rows"]} == {
+        "folio hm": 16, "folio hm i4": 4.5, "folio hm nvfp4": 4.5, "folio hm kv4": 6.5,
+    }  # fmt: skip
+
+
 @pytest.fixture
 def problem_module(monkeypatch):
     monkeypatch.syspath_prepend(os.fspath(PEERS))
@@ -69,6 +81,30 @@ def test_sequences_differ_and_the_reference_is_the_formula(problem_module) -> No
     torch.testing.assert_close(problem.reference()[1, 3], weights @ value[:visible, 0])
     several = problem_module.Problem(SHAPES["tiny_decode"], 0)
     assert not several.key(0).equal(several.key(1)) and not several.value(0).equal(several.value(1))
+
+
+@pytest.mark.parametrize("name", ["folio hm i4", "folio tm nvfp4", "folio hm kv4"])
+def test_four_bits_are_right_and_those_whose_queries_are_not_turned_are_wrong(
+    problem_module, monkeypatch, name
+) -> None:
+    from contenders import ENTRIES, folio
+    from shapes import SHAPES
+
+    problem = problem_module.Problem(SHAPES["tiny_4bit"], 0)
+    entry, want = ENTRIES[name], problem.reference()
+
+    def is_wrong() -> bool:
+        contender = entry.make(problem, 1)
+        contender.attend(0)
+        got = contender.output()[problem.sampled_rows()]
+        return entry.is_wrong(problem_module.relative_rms(got, want))
+
+    assert not is_wrong()
+    kind = folio.folio_kv.Kind
+    monkeypatch.setattr(
+        folio.folio_kv, "Kind", lambda *heads, **words: kind(*heads, **words, q_is_turned=True)
+    )
+    assert is_wrong()
 
 
 def test_every_page_of_every_copy_is_used_once(problem_module) -> None:
