@@ -10,14 +10,15 @@ import folio_kv
 PAGE_SIZE = 64
 ELEMENT = {"bf16": torch.bfloat16, "i8": torch.int8, "f8_e4m3": torch.uint8}
 # Rows with granules, as a Format says it: (arguments, bits of an element, the scales' type in torch).
-I8 = ({"dtype": "i8", "scale_dtype": "f16", "granularity": 32}, 8, torch.float16)
+I8 = ({"dtype": "i8", "scale_dtype": "f16", "granularity": 64}, 8, torch.float16)
 I4 = ({"dtype": "i4", "scale_dtype": "f16", "granularity": 32}, 4, torch.float16)
 NVFP4 = (
     {"dtype": "f4_e2m1", "scale_dtype": "f8_e4m3", "granularity": 16, "tensor_scale": 1 / 16},
     4,
     torch.uint8,
 )
-FORMATS = {"i4": (I4, I4), "nvfp4": (NVFP4, NVFP4), "kv4": (I8, I4)}  # of K and V
+U4 = (NVFP4[0] | {"dtype": "u4", "zeros": "patterns"}, 4, torch.uint8)
+FORMATS = {"i4": (I4, I4), "nvfp4": (NVFP4, NVFP4), "kv4": (I8, U4)}  # of K and V
 ONE_SCALE = 6.0 / 448  # normal numbers of this many stay below 6
 
 
@@ -90,12 +91,16 @@ class Folio:
         for (name, size), (words, bits, scale_type) in zip(sizes, formats, strict=True):
             element = torch.int8 if bits == 8 else torch.uint8
             planes.append(torch.zeros(*outer, size * bits // 8, dtype=element))
-            scales = torch.zeros(*outer, size // words["granularity"], dtype=scale_type)
-            options[f"{name}_scales"] = scales
+            in_granule = 2 if "zeros" in words else 1  # a scale, and the zero point behind it
+            granules = size // words["granularity"]
+            scales = torch.zeros(*outer, granules, in_granule, dtype=scale_type)
+            options[f"{name}_scales"] = scales[..., 0]
+            if "zeros" in words:
+                options[f"{name}_zeros"] = scales[..., 1]
             options["dtype" if name == "key" else "v_dtype"] = folio_kv.Format(
                 **words, hadamard=size
             )
-            in_one = planes[-1].shape[-1] + scales.shape[-1] * scales.itemsize
+            in_one = size * bits // 8 + granules * in_granule * scales.itemsize
             self._row_bytes += shape.kv_heads * in_one
         return folio_kv.Pages(*planes, **options)
 
