@@ -86,12 +86,18 @@ def _legend(points: Sequence[Outcome]) -> list[str]:
 
 
 def _points(points: Sequence[Outcome], across: _Axis, up: _Axis) -> list[str]:
-    parts = []
-    for point in points:
-        x, y = across.at(point.figures["bytes_per_token"]), up.at(point.figures["kl"])
+    """Names stand beside their points, lower where another one is in the way."""
+    parts: list[str] = []
+    names: list[tuple[float, float, float]] = []  # where they begin, end and stand
+    places = [(up.at(x.figures["kl"]), across.at(x.figures["bytes_per_token"]), x) for x in points]
+    for y, x, point in sorted(places, key=lambda place: place[:2]):
+        begin, end, line = x + 7, x + 7 + 7 * len(point.name), y + 4
+        while any(b < end and begin < e and abs(line - at) < 12 for b, e, at in names):
+            line += 3
+        names.append((begin, end, line))
         parts.append(
             f'<circle class="type" cx="{x:.1f}" cy="{y:.1f}" r="4" '
             f'fill="{_COLOURS.get(point.engine, "#9b6fb0")}"/>'
-            f'<text x="{x + 7:.1f}" y="{y + 4:.1f}">{html.escape(point.name)}</text>'
+            f'<text x="{begin:.1f}" y="{line:.1f}">{html.escape(point.name)}</text>'
         )
     return parts

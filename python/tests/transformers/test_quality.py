@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import pathlib
@@ -213,6 +214,15 @@ def test_the_plot_has_a_point_for_each_measured_type() -> None:
     assert float(fewer.get("cy")) < float(more.get("cy"))  # fewer bytes, further up
     assert "llama-<q4>" in [t.text for t in tree.iter("{http://www.w3.org/2000/svg}text")]
     xml.etree.ElementTree.fromstring(figure.draw([]))
+
+
+def test_names_of_points_at_one_place_stand_below_one_another() -> None:
+    point = outcomes()[1]
+    others = [dataclasses.replace(point, name=name) for name in ("one", "another", "third")]
+    tree = xml.etree.ElementTree.fromstring(figure.draw([point, *others]))
+    named = tree.iter("{http://www.w3.org/2000/svg}text")
+    lines = [float(t.get("y")) for t in named if t.text in ("int8", "one", "another", "third")]
+    assert len(lines) == 4 and min(b - a for a, b in zip(lines, lines[1:])) >= 12
 
 
 def test_the_reference_is_transformers_own_cache() -> None:
