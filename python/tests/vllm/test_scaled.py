@@ -11,6 +11,8 @@ import pytest
 from vllm_layers import BLOCKS, HEAD, KV_HEADS, QUERIES, SLOTS, rows_of, run, step_of
 from vllm_scaled import NAMES, attention_over, rows_in
 
+from folio_kv.vllm import scaled
+
 pytestmark = pytest.mark.quick
 
 # bytes of K and V of a token and head of 32 elements
@@ -66,12 +68,17 @@ def test_rows_are_stored_as_vllm_would_read_them(config: Any, make_layer: Any, n
         assert not rows.any()
 
 
-@pytest.mark.parametrize("name", NAMES)
+# Of four bits q and weights may be rounded to 8, but for batches whose sums may not depend on others.
+@pytest.mark.parametrize(
+    ("name", "rounds"), [(x, False) for x in NAMES] + [(x, True) for x in scaled.FOUR_BITS]
+)
 @pytest.mark.parametrize("term", ["none", "window", "softcap", "sinks", "alibi"])
 def test_attention_is_that_over_what_vllm_would_read(
-    config: Any, make_layer: Any, name: str, term: str
+    config: Any, make_layer: Any, monkeypatch: Any, name: str, rounds: bool, term: str
 ) -> None:
     import torch
+
+    monkeypatch.setenv("VLLM_BATCH_INVARIANT", "0" if rounds else "1")
 
     per_head = torch.linspace(0.05, 0.6, 8)
     options, reference = {
@@ -88,7 +95,10 @@ def test_attention_is_that_over_what_vllm_would_read(
     out = run(layer, metadata, q, k, v)
     keys, values = rows_in(name, layer.kv_cache, HEAD)
     expected = attention_over(keys, values, q, 0.25, **reference)
-    torch.testing.assert_close(out.double(), expected, rtol=0, atol=2e-5)
+    if rounds:
+        assert 1e-4 < float((out.double() - expected).norm() / expected.norm()) < 0.03
+    else:
+        torch.testing.assert_close(out.double(), expected, rtol=0, atol=2e-5)
 
 
 def _fill(layer: Any) -> None:
