@@ -241,14 +241,15 @@ class ZeroPoints {
     return is_bounded;
   }
 
-  static constexpr float largest = 0x1.fffffep127f, largest_in_scale = 0x1.ffffep127f;
+  static constexpr float largest_f32 = 0x1.fffffep127f, largest_in_scale = 0x1.ffffep127f;
 
   FOLIO_ALWAYS_INLINE static F limited(F x, float most) {
     x = x < most ? x : V::splat(most);
     return x > -most ? x : V::splat(-most);
   }
   FOLIO_ALWAYS_INLINE static F wanted_of(F low, F high, const typename Codes::Reach& reach) {
-    return high == low ? V::splat(1.0f) : Codes::quotient_up(limited(high - low, largest), reach);
+    return high == low ? V::splat(1.0f)
+                       : Codes::quotient_up(limited(high - low, largest_f32), reach);
   }
   /// Of granules from `first` on, up to the largest; their divisors.
   template <DType D, class Places>
