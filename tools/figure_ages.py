@@ -49,6 +49,7 @@ PAGES = {
     "kernels/append.md": ["src/cpu/append", "src/cpu/convert"],
     "kernels/mask_matrix.md": ["src/mask"],
     "llama_cpp.md": LLAMA,
+    "low_bit.md": [*ATTENTION, "python/folio_kv"],
     "names.md": ["src/names", "src/pool"],
     "peers.md": TIER,
     "performance.md": [*ATTENTION, *POOL],
