@@ -31,23 +31,28 @@ Call call_of(const Attention& attention, const AttentionPlan& plan, const Attent
   const auto& header = *static_cast<const PlanHeader*>(plan.items);
   const KernelGeometry geometry = kernel.geometry(attention.problem());
   const ScheduleSize bounds = schedule_bounds(attention.problem(), attention.limits(), geometry);
-  return {kernel, header, KernelCall{&attention.problem(), &args, &header.batch}, geometry,
+  return {kernel, header, KernelCall{&attention.problem(), &args, &header.batch, header.splits},
+          geometry,
           workspace_parts(workspace.data, attention.limits().parallelism, bounds, geometry)};
 }
 
-/// Runs a task; the one that finishes its split last folds all spans, in ascending order.
+/// One more task of a split is done.
+void finish_one(const Call& call, int32_t number, std::byte* scratch) {
+  const Split& split = call.plan.splits[number];
+  std::atomic_ref<int32_t> finished(call.workspace.finished[number]);
+  if (finished.fetch_add(1, std::memory_order_acq_rel) + 1 == split.tasks)
+    call.kernel.finish(call.kernel_call, split.whole, scratch,
+                       call.workspace.partials + split.first_byte);
+}
+
+/// Runs a task; the one that finishes a split last folds its states, in ascending order.
 void run_task(const Call& call, const Task& task, std::byte* scratch) {
   if (task.split < 0) {
     call.kernel.run(call.kernel_call, task, scratch, nullptr);
     return;
   }
-  const Split& split = call.plan.splits[task.split];
-  std::byte* partials = call.workspace.partials + split.first_byte;
-  call.kernel.run(call.kernel_call, task, scratch,
-                  partials + (task.span_begin - split.whole.span_begin) * task.partial_bytes);
-  std::atomic_ref<int32_t> finished(call.workspace.finished[task.split]);
-  if (finished.fetch_add(1, std::memory_order_acq_rel) + 1 == split.tasks)
-    call.kernel.finish(call.kernel_call, split.whole, scratch, partials);
+  call.kernel.run(call.kernel_call, task, scratch, call.workspace.partials);
+  finish_one(call, task.split, scratch);
 }
 
 /// Worker `worker` takes tasks until none is left; no more than `parallelism` workers exist, so

@@ -100,7 +100,7 @@ class Divider {
       case Extent::heads: division.heads = std::min<int64_t>(wanted, unit.heads); break;
       case Extent::spans:
         if (size_.partial_bytes + stored_bytes(unit, division) <= bounds_.partial_bytes)
-          division.spans = std::min(wanted, spans_of(unit));
+          division.spans = std::min(wanted, spans_of(unit, geometry_));
         break;
     }
   }
@@ -111,8 +111,8 @@ class Divider {
     const int64_t rows = rows_of_piece(unit, division);
     piece.row_end = std::min(unit.row_end, unit.row_begin + static_cast<int32_t>(rows));
     piece.heads = static_cast<int32_t>(ceil_div(unit.heads, division.heads));
-    return state_bytes(geometry_, padded_rows(piece, geometry_)) * spans_of(unit) * division.rows *
-           division.heads;
+    return state_bytes(geometry_, padded_rows(piece, geometry_)) * spans_of(unit, geometry_) *
+           division.rows * division.heads;
   }
 
   [[nodiscard]] int64_t rows_of_piece(const Task& unit, const Division& division) const {
@@ -163,18 +163,28 @@ class Divider {
     split.whole.partial_bytes = state_bytes(geometry_, padded_rows(part, geometry_));
     split.tasks = static_cast<int32_t>(parts);
     split.first_byte = size_.partial_bytes;
-    const int64_t spans = spans_of(part);
+    const int64_t spans = spans_of(part, geometry_), span = part.key_begin / geometry_.span_keys;
+    split.whole.states = static_cast<int32_t>(spans);
     for (int64_t p = 0; p < parts; ++p) {
       Task piece = split.whole;
-      piece.span_begin = part.span_begin + static_cast<int32_t>(spans * p / parts);
-      piece.span_end = part.span_begin + static_cast<int32_t>(spans * (p + 1) / parts);
+      const int64_t begin = spans * p / parts, end = spans * (p + 1) / parts;
+      piece.key_begin = first_key(part, span + begin);
+      piece.key_end = first_key(part, span + end);
+      piece.first_state = static_cast<int32_t>(begin);
+      piece.states = static_cast<int32_t>(end - begin);
       piece.split = static_cast<int32_t>(size_.splits);
-      piece.cost = part.cost * spans_of(piece) / spans;
+      piece.cost = part.cost * spans_of(piece, geometry_) / spans;
       put(piece);
     }
     size_.partial_bytes += split.whole.partial_bytes * spans;
     ++size_.splits;
     return at;
+  }
+
+  /// Of a span, as far as it is the task's.
+  [[nodiscard]] int32_t first_key(const Task& task, int64_t span) const {
+    return static_cast<int32_t>(
+        std::clamp<int64_t>(span * geometry_.span_keys, task.key_begin, task.key_end));
   }
 
   const KernelGeometry& geometry_;

@@ -22,7 +22,7 @@ bool comes_first(const Task& a, const Task& b) {
   if (a.sequence != b.sequence) return a.sequence < b.sequence;
   if (a.head != b.head) return a.head < b.head;
   if (a.row_begin != b.row_begin) return a.row_begin < b.row_begin;
-  return a.span_begin < b.span_begin;
+  return a.key_begin < b.key_begin;
 }
 
 /// Rows [row_begin, row_end) of one head of a sequence: spans and cost.
@@ -47,8 +47,8 @@ Task rows_of(const AttentionProblem& problem, const Batch& batch, const KernelGe
   if (keys > 0) {
     const int64_t first =
         seen.sinks.size() > 0 ? std::min(seen.sinks.begin, seen.keys.begin) : seen.keys.begin;
-    unit.span_begin = static_cast<int32_t>(first / geometry.span_keys);
-    unit.span_end = static_cast<int32_t>(ceil_div(last, geometry.span_keys));
+    unit.key_begin = static_cast<int32_t>(first / geometry.span_keys * geometry.span_keys);
+    unit.key_end = static_cast<int32_t>(last);
   }
   return unit;
 }

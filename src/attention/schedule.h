@@ -31,14 +31,6 @@
 
 namespace folio::inline v1 {
 
-/// A part of a unit whose spans several tasks share: `whole` names all its rows and spans.
-struct Split {
-  Task whole = {};
-  int32_t tasks = 0;
-  int32_t reserved = 0;
-  int64_t first_byte = 0;  // of the workspace's partials
-};
-
 /// Numbers of tasks and splits, and bytes of stored states: of a schedule, or the most that any
 /// batch within the limits can need.
 struct ScheduleSize {

@@ -23,7 +23,9 @@ inline int64_t padded_rows(const Task& task, const KernelGeometry& geometry) {
   return task.heads * padded_rows(task.row_end - task.row_begin, geometry);
 }
 
-inline int64_t spans_of(const Task& task) { return task.span_end - task.span_begin; }
+inline int64_t spans_of(const Task& task, const KernelGeometry& geometry) {
+  return ceil_div(task.key_end, geometry.span_keys) - task.key_begin / geometry.span_keys;
+}
 
 /// Bytes of one span's state of `rows` padded rows: the share of geometry.partial_bytes, whose
 /// arrays are aligned to 16 rows.

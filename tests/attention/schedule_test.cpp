@@ -120,14 +120,14 @@ std::string describe(const Planned& p) {
   return text.str();
 }
 
-/// Every row of every head sees all spans it needs in tasks that do not overlap.
+/// Every row of every head sees all keys it needs in tasks that do not overlap.
 void expect_everything_once(const Planned& p) {
   using Row = std::tuple<int32_t, int32_t, int32_t>;  // sequence, head, row
-  std::map<Row, std::vector<std::pair<int32_t, int32_t>>> spans;
+  std::map<Row, std::vector<std::pair<int32_t, int32_t>>> keys;
   for (const Task& task : p.tasks)
     for (int32_t head = task.head; head < task.head + task.heads; ++head)
       for (int32_t row = task.row_begin; row < task.row_end; ++row)
-        spans[{task.sequence, head, row}].emplace_back(task.span_begin, task.span_end);
+        keys[{task.sequence, head, row}].emplace_back(task.key_begin, task.key_end);
 
   const int32_t heads = p.problem.key.num_heads, group = p.problem.q_heads / heads;
   int64_t rows = 0;
@@ -135,8 +135,8 @@ void expect_everything_once(const Planned& p) {
     const Sequence sequence = sequence_of(p.batch, b);
     for (int32_t head = 0; head < heads; ++head) {
       for (int32_t row = 0; row < sequence.new_tokens * group; ++row, ++rows) {
-        const auto found = spans.find({b, head, row});
-        ASSERT_NE(found, spans.end())
+        const auto found = keys.find({b, head, row});
+        ASSERT_NE(found, keys.end())
             << "sequence " << b << ", head " << head << ", row " << row << ": " << describe(p);
         auto& parts = found->second;
         std::sort(parts.begin(), parts.end());
@@ -146,12 +146,12 @@ void expect_everything_once(const Planned& p) {
         if (seen.sinks.size() == 0 && seen.keys.size() == 0) continue;
         const int64_t first = seen.sinks.size() > 0 ? seen.sinks.begin : seen.keys.begin,
                       last = std::max(seen.sinks.end, seen.keys.end);
-        ASSERT_LE(int64_t{parts.front().first} * span_keys, first) << describe(p);
-        ASSERT_GE(int64_t{parts.back().second} * span_keys, last) << describe(p);
+        ASSERT_LE(int64_t{parts.front().first}, first) << describe(p);
+        ASSERT_GE(int64_t{parts.back().second}, last) << describe(p);
       }
     }
   }
-  ASSERT_EQ(static_cast<int64_t>(spans.size()), rows) << "rows that do not exist: " << describe(p);
+  ASSERT_EQ(static_cast<int64_t>(keys.size()), rows) << "rows that do not exist: " << describe(p);
 }
 
 int64_t padded(int64_t rows, const KernelGeometry& geometry) {
@@ -177,12 +177,15 @@ void expect_tasks_fit(const Planned& p) {
 /// Stored states of splits lie behind one another, each large enough for its rows, and each split
 /// knows how many tasks it has.
 void expect_cuts_consistent(const Planned& p) {
-  std::vector<int32_t> tasks(p.splits.size());
+  std::vector<int32_t> tasks(p.splits.size()), states(p.splits.size());
   for (const Task& task : p.tasks) {
     if (task.split < 0) continue;
     ASSERT_LT(task.split, static_cast<int32_t>(p.splits.size()));
     const Split& split = p.splits[static_cast<size_t>(task.split)];
     ++tasks[static_cast<size_t>(task.split)];
+    states[static_cast<size_t>(task.split)] += task.states;
+    EXPECT_EQ(task.first_state, (task.key_begin - split.whole.key_begin) / span_keys);
+    EXPECT_EQ(task.states, (task.key_end + span_keys - 1) / span_keys - task.key_begin / span_keys);
     EXPECT_EQ(task.partial_bytes, split.whole.partial_bytes);
     EXPECT_EQ(std::tie(task.sequence, task.head, task.heads, task.row_begin, task.row_end),
               std::tie(split.whole.sequence, split.whole.head, split.whole.heads,
@@ -196,7 +199,8 @@ void expect_cuts_consistent(const Planned& p) {
     EXPECT_EQ(p.splits[i].first_byte, next);
     EXPECT_EQ(unit.partial_bytes % 64, 0);
     EXPECT_GE(unit.partial_bytes, row_bytes * unit.heads * (unit.row_end - unit.row_begin));
-    next += unit.partial_bytes * (unit.span_end - unit.span_begin);
+    EXPECT_EQ(unit.states, states[i]) << describe(p);
+    next += unit.partial_bytes * unit.states;
   }
   EXPECT_EQ(next, p.size.partial_bytes);
   EXPECT_LE(p.size.tasks, p.bounds.tasks) << describe(p);

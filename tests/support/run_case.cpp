@@ -155,16 +155,9 @@ Status run_kernel(AttentionCase& c, const Kernel& kernel) {
   const GuardedMemory scratch(geometry.scratch_bytes, 64);
   const GuardedMemory partials(bounds.partial_bytes, 64);
   const AttentionProblem shown = without_strides(*problem);
-  const KernelCall call{&shown, &c.args(), &c.batch()};
+  const KernelCall call{&shown, &c.args(), &c.batch(), splits.data()};
   for (const Task& task : std::span(tasks).first(static_cast<size_t>(size.tasks))) {
-    if (task.split < 0) {
-      kernel.run(call, task, scratch.data(), nullptr);
-      continue;
-    }
-    const Split& split = splits[static_cast<size_t>(task.split)];
-    const int64_t first =
-        split.first_byte + (task.span_begin - split.whole.span_begin) * task.partial_bytes;
-    kernel.run(call, task, scratch.data(), partials.data() + first);
+    kernel.run(call, task, scratch.data(), task.split < 0 ? nullptr : partials.data());
   }
   for (const Split& split : std::span(splits).first(static_cast<size_t>(size.splits))) {
     kernel.finish(call, split.whole, scratch.data(), partials.data() + split.first_byte);

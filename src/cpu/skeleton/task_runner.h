@@ -70,9 +70,8 @@ class TaskRunner {
   static void finish(const KernelCall& call, const Task& task, void* memory,
                      const std::byte* partials) {
     TaskRunner runner(call, task, memory);
-    for (int span = task.span_begin; span < task.span_end; ++span) {
-      std::byte* const at =
-          const_cast<std::byte*>(partials) + (span - task.span_begin) * task.partial_bytes;
+    for (int i = 0; i < task.states; ++i) {
+      std::byte* const at = const_cast<std::byte*>(partials) + i * task.partial_bytes;
       runner.fold_stored(state_at(at, runner.view_.rows, runner.width_));
     }
     runner.emit();
@@ -110,22 +109,24 @@ class TaskRunner {
     const Task& task = view_.task;
     TileQueue<Engine> queue(view_, memory_.tiles);
     const int at_once = engine_.tiles_at_once();
-    for (int span = task.span_begin; span < task.span_end; ++span) {
+    const bool stores_spans = partials != nullptr && task.states > 1;
+    for (int64_t end = task.key_begin, span = 0; end < task.key_end; ++span) {
       clear(memory_.span);
       if (!engine_.begins_rows()) clear_output(memory_.span, 0, used_);
-      const int64_t end = static_cast<int64_t>(span + 1) * span_keys;
+      end = (end / span_keys + 1) * span_keys;
       bool any = false;
       for (int count = 0; (count = queue.next(at_once, end)) > 0;) {
         engine_.run(memory_.span, queue.tiles(), count, queue.known());
         queue.drop(count);
         any = true;
       }
-      if (partials != nullptr) {
-        store(partials + (span - task.span_begin) * task.partial_bytes);
+      if (stores_spans) {
+        store(memory_.span, task.first_state + span, partials);
       } else if (any) {
         fold_own();
       }
     }
+    if (partials != nullptr && !stores_spans) store(memory_.total, task.first_state, partials);
   }
 
   /// Empty rows, whose output is anything, and those that pad them to a vector.
@@ -144,16 +145,24 @@ class TaskRunner {
                      static_cast<size_t>(count) * row);
   }
 
-  /// The task's rows one after the other, without those that pad a State.
-  void store(std::byte* to) const {
-    const State part = state_at(to, view_.rows, width_);
-    for (int r = 0; r < view_.rows; ++r) {
-      const int64_t from = engine_.state_row(r);
-      __builtin_memcpy(part.output + int64_t{r} * width_, memory_.span.output + from * width_,
-                       static_cast<size_t>(width_) * sizeof(float));
-      part.maximum[r] = memory_.span.maximum[from];
-      part.denominator[r] = memory_.span.denominator[from];
+  /// State `number` of the task's rows, which stand in a split one after the other, without those
+  /// that pad a State.
+  void store(const State& state, int64_t number, std::byte* partials) const {
+    for (int r = 0; r < view_.rows;) {
+      const StoredRows to = view_.stored_rows(r);
+      const Split& split = *to.split;
+      const Task& whole = split.whole;
+      const State part = state_at(partials + split.first_byte + number * whole.partial_bytes,
+                                  int64_t{whole.heads} * (whole.row_end - whole.row_begin), width_);
+      for (int i = 0; i < to.count; ++i, ++r)
+        store_row(state, engine_.state_row(r), part, to.first + i);
     }
+  }
+  void store_row(const State& state, int64_t from, const State& part, int64_t to) const {
+    __builtin_memcpy(part.output + to * width_, state.output + from * width_,
+                     static_cast<size_t>(width_) * sizeof(float));
+    part.maximum[to] = state.maximum[from];
+    part.denominator[to] = state.denominator[from];
   }
 
   /// The first span that saw anything becomes the total as it is: the same as to fold it into an
@@ -214,16 +223,14 @@ class TaskRunner {
     float sink = minus_infinity;
     if (view_.problem.sink_logits) {
       sink = view_.sink_logit(at.token, at.q_head, Engine::mutant());
-      const int times = Engine::mutant() == Mutant::sink_counted_per_split
-                            ? view_.task.span_end - view_.task.span_begin
-                            : 1;
+      const int times = Engine::mutant() == Mutant::sink_counted_per_split ? view_.spans() : 1;
       for (int i = 0; i < times; ++i) add_sink(Math::Units::of(sink), maximum, denominator);
     }
     const float factor =
         empty ? 0.0f : (own == maximum ? 1.0f : Math::exp(own - maximum)) / denominator;
     write_row(memory_.total.output + static_cast<int64_t>(state_row) * width_, factor, at);
     if (view_.args.lse == nullptr) return;
-    const int64_t row = view_.sequence.first_query + at.token;
+    const int64_t row = view_.query_row(at.token);
     float lse = Math::Units::natural(maximum) + __builtin_logf(denominator);
     if (empty) lse = sink;  // exactly, whatever the base
     view_.args.lse[row * view_.problem.q_heads + at.q_head] = lse;

@@ -3,8 +3,8 @@
 /// and which keys each sees.
 ///
 /// Row r of the task is row r % head_rows of head r / head_rows; all heads have the same query
-/// tokens, so visibility is a matter of the local row alone. ISA-safe: always-inline functions
-/// only.
+/// tokens, so visibility is a matter of the local row alone. Where several sequences share a task,
+/// its queries take the place of a sequence's tokens. ISA-safe: always-inline functions only.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +33,20 @@ class RowWalk {
   FOLIO_ALWAYS_INLINE void next();
 
   int row = 0;
-  int token = 0;  // of the sequence's new tokens
+  int token = 0;  // as the view counts them
   int q_head = 0;
 
  private:
   int group_, head_rows_, first_row_;
   int in_group_;   // q_head % group
   int local_ = 0;  // row of its head
+};
+
+/// Where rows of a task that follow one another stand in each state of a split.
+struct StoredRows {
+  const Split* split = nullptr;
+  int64_t first = 0;
+  int count = 0;
 };
 
 class TaskView {
@@ -58,8 +65,10 @@ class TaskView {
         rows(a_task.heads * head_rows),
         first_token(a_task.row_begin / group),
         tokens((a_task.row_end - 1) / group - first_token + 1),
-        is_plain(!problem.intervals && !problem.tree),
         has_terms(problem.softcap != 0.0f || problem.alibi || problem.bias),
+        is_plain_(!problem.intervals && !problem.tree),
+        splits_(call.splits),
+        queries_(a_task.first_query < 0 ? nullptr : call.shared_queries + a_task.first_query),
         visible_(visible) {}
 
   // `mutant` is a constant, see mutant.h
@@ -68,12 +77,20 @@ class TaskView {
   FOLIO_ALWAYS_INLINE void find_visible(Mutant mutant) {
     has_tree_ = problem.tree && mutant != Mutant::tree_ignored;
     for (int t = 0; t < tokens; ++t) {
-      Visible v = problem.selection ? Visible{{}, {0, sequence.context}}
-                                    : visible_of(problem, batch, sequence, first_token + t);
+      const int token = first_token + t;
+      Visible v = problem.selection
+                      ? Visible{{}, {0, sequence.context}}
+                      : visible_of(problem, batch, sequence_at(token), number_of(token));
       if (mutant == Mutant::window_off_by_one && v.keys.begin > 0) --v.keys.begin;
       visible_[t] = v;
       hull_ = t == 0 ? v : hull(hull_, v);
+      if (queries_ != nullptr) join_common(t == 0, v, sequence_at(token));
     }
+  }
+
+  /// Of the task's keys.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int spans() const {
+    return (task.key_end + span_keys - 1) / span_keys - task.key_begin / span_keys;
   }
 
   [[nodiscard]] FOLIO_ALWAYS_INLINE int token_of(int r) const {
@@ -92,14 +109,18 @@ class TaskView {
   }
   /// The same as it was given, where engines see it turned.
   [[nodiscard]] FOLIO_ALWAYS_INLINE const std::byte* given_query(int token, int q_head) const {
-    return static_cast<const std::byte*>(args.q.data) +
-           (sequence.first_query + token) * args.q.stride_bytes[0] +
+    return static_cast<const std::byte*>(args.q.data) + query_row(token) * args.q.stride_bytes[0] +
            q_head * args.q.stride_bytes[1];
   }
   /// Rows of the task, `stride` bytes apart, stand for those that were given.
   FOLIO_ALWAYS_INLINE void use_turned_queries(const std::byte* queries, int64_t stride) {
     turned_queries_ = queries;
     turned_stride_ = stride;
+  }
+  /// The row of q, out and lse that token `token` has.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int64_t query_row(int token) const {
+    if (queries_ == nullptr) return sequence.first_query + token;
+    return batch.query_offsets[queries_[token].sequence] + queries_[token].token;
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE int row_of(int token, int q_head) const {
     return (q_head / group - task.head) * head_rows + token * group + q_head % group -
@@ -110,6 +131,17 @@ class TaskView {
     if (mutant == Mutant::heads_interleaved) return r % task.heads * padded_rows + r / task.heads;
     return r / head_rows * padded_rows + r % head_rows;
   }
+  /// Row r, and those behind it that stand with it in a state.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE StoredRows stored_rows(int r) const {
+    if (queries_ == nullptr) return {splits_ + task.split, r, rows};
+    const SharedQuery& query = queries_[token_of(r)];
+    const Split* const split = splits_ + query.split;
+    const int head = task.head + r / head_rows, in_group = r % head_rows % group;
+    const int64_t before =
+        int64_t{head - split->whole.head} * (split->whole.row_end - split->whole.row_begin);
+    return {split, before + query.token * group + in_group - split->whole.row_begin,
+            group - in_group};
+  }
   /// The list of keys of the task, whose rows are all of one token.
   [[nodiscard]] FOLIO_ALWAYS_INLINE const int32_t* selected(Mutant mutant) const {
     const int token = mutant == Mutant::selection_of_first_query ? 0 : first_token;
@@ -118,19 +150,19 @@ class TaskView {
   [[nodiscard]] FOLIO_ALWAYS_INLINE float sink_logit(int token, int q_head, Mutant mutant) const {
     if (mutant == Mutant::sink_of_first_query) token = 0;
     const int64_t stride = args.sink_stride != 0 ? args.sink_stride : problem.q_heads;
-    const int64_t row = problem.sink_per_query ? sequence.first_query + token : 0;
+    const int64_t row = problem.sink_per_query ? query_row(token) : 0;
     return detail::load_scale(static_cast<const std::byte*>(args.sink_logits) +
                                   (row * stride + q_head) * bit_width(problem.sink_dtype) / 8,
                               problem.sink_dtype);
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE std::byte* output(int token, int q_head) const {
-    return static_cast<std::byte*>(args.out.data) +
-           (sequence.first_query + token) * args.out.stride_bytes[0] +
+    return static_cast<std::byte*>(args.out.data) + query_row(token) * args.out.stride_bytes[0] +
            q_head * args.out.stride_bytes[1];
   }
 
   /// The keys [first, first + 64) that some row may see.
   [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t seen_by_any(int64_t first) const {
+    if (all_see(first)) return problem.bias ? shown_by_bias(first, ~uint64_t{0}) : ~uint64_t{0};
     uint64_t seen = seen_in_tile(hull_, first);
     // Tokens that follow one another see intervals that touch: the hull has no gaps.
     if (!follows_mask(first) && seen != 0) {
@@ -148,6 +180,7 @@ class TaskView {
   /// What the local rows [begin, end) see of the tile. `all`: each row sees each of the 64 keys.
   [[nodiscard]] FOLIO_ALWAYS_INLINE Coverage coverage(int begin, int end, const KeyTile& tile,
                                                       Mutant mutant = Mutant::none) const {
+    if (all_see(tile.first)) return tile.seen == ~uint64_t{0} ? Coverage::all : Coverage::some;
     const int first = token_of(begin) - first_token, last = token_of(end - 1) - first_token;
     uint64_t any = 0, each = tile.seen;
     if (follows_mask(tile.first)) {  // intervals move one way from token to token
@@ -173,13 +206,14 @@ class TaskView {
     if (problem.alibi) {
       terms.alibi = true;
       terms.slope = args.alibi_slopes[head];
-      int64_t of_first = sequence.key_position + first;
+      const Sequence own = sequence_at(token);
+      int64_t of_first = own.key_position + first;
       if (problem.alibi_positions && mutant != Mutant::key_positions_ignored) {
-        terms.positions =
-            batch.alibi_positions + task.sequence * batch.alibi_positions_stride + first;
+        terms.positions = batch.alibi_positions +
+                          number_of_sequence(token) * batch.alibi_positions_stride + first;
         of_first = terms.positions[0];
       }
-      terms.distance = static_cast<float>(sequence.query_position + token - of_first);
+      terms.distance = static_cast<float>(own.query_position + number_of(token) - of_first);
     }
     if (problem.bias) {
       terms.bias = bias_of(head, token, first, mutant);
@@ -198,18 +232,43 @@ class TaskView {
   const int rows;       // of all heads
   const int first_token;
   const int tokens;      // query tokens that the rows belong to
-  const bool is_plain;   // visibility follows from the mask alone
   const bool has_terms;  // softcap, ALiBi or bias
 
  private:
+  // Tokens are those of the task's sequence; of a shared task its queries, each of a sequence.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int number_of_sequence(int token) const {
+    return queries_ == nullptr ? task.sequence : queries_[token].sequence;
+  }
+  [[nodiscard]] FOLIO_ALWAYS_INLINE Sequence sequence_at(int token) const {
+    return queries_ == nullptr ? sequence : sequence_of(batch, queries_[token].sequence);
+  }
+  /// Of the new tokens of its sequence.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE int number_of(int token) const {
+    return queries_ == nullptr ? token : queries_[token].token;
+  }
   [[nodiscard]] FOLIO_ALWAYS_INLINE uint64_t seen_by_token(int t, int64_t first) const {
     const uint64_t seen = seen_in_tile(visible_[t], first);
-    return has_tree_ ? seen & tree_in_tile(problem, batch, sequence, first_token + t, first) : seen;
+    const int token = first_token + t;
+    return has_tree_
+               ? seen & tree_in_tile(problem, batch, sequence_at(token), number_of(token), first)
+               : seen;
+  }
+  /// Keys that each query of a shared task sees, though it may be that there are others.
+  FOLIO_ALWAYS_INLINE void join_common(bool is_first, const Visible& v, const Sequence& own) {
+    const int64_t old_tokens = int64_t{own.context} - own.new_tokens;
+    const int64_t end = has_tree_ && old_tokens < v.keys.end ? old_tokens : v.keys.end;
+    if (is_first || v.keys.begin > common_begin_) common_begin_ = v.keys.begin;
+    if (is_first || end < common_end_) common_end_ = end;
+  }
+  /// Whether the tile of key `first` lies among them.
+  [[nodiscard]] FOLIO_ALWAYS_INLINE bool all_see(int64_t first) const {
+    return first >= common_begin_ && first + tile_keys <= common_end_;
   }
   /// Whether visibility in the tile of key `first` follows from the mask alone: no intervals, and
-  /// no new token that a tree may hide.
+  /// no new token that a tree may hide. Queries of a shared task do not follow one another.
   [[nodiscard]] FOLIO_ALWAYS_INLINE bool follows_mask(int64_t first) const {
-    return is_plain ||
+    if (queries_ != nullptr) return false;
+    return is_plain_ ||
            (!problem.intervals &&
             first + tile_keys <= static_cast<int64_t>(sequence.context) - sequence.new_tokens);
   }
@@ -223,11 +282,11 @@ class TaskView {
   /// The bias of key `first` and those behind it, for one query.
   [[nodiscard]] FOLIO_ALWAYS_INLINE const std::byte* bias_of(int q_head, int token, int64_t first,
                                                              Mutant mutant = Mutant::none) const {
-    int64_t row = sequence.first_query + token, start = 0;
+    int64_t row = query_row(token), start = 0;
     if (problem.bias_per_sequence) {
-      row = token;
+      row = number_of(token);
       if (mutant != Mutant::bias_of_first_sequence)
-        start = task.sequence * args.bias_sequence_stride_bytes;
+        start = number_of_sequence(token) * args.bias_sequence_stride_bytes;
     }
     return static_cast<const std::byte*>(args.bias.data) + start +
            (args.bias.extent[0] == 1 ? 0 : q_head) * args.bias.stride_bytes[0] +
@@ -269,8 +328,12 @@ class TaskView {
     return any;
   }
 
+  const bool is_plain_;  // visibility follows from the mask alone
+  const Split* splits_;
+  const SharedQuery* queries_;  // of a shared task; else null
   Visible* visible_;
   Visible hull_;
+  int64_t common_begin_ = 0, common_end_ = 0;
   const std::byte* turned_queries_ = nullptr;
   int64_t turned_stride_ = 0;
   bool has_tree_ = false;

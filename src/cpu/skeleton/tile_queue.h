@@ -18,8 +18,7 @@ class TileQueue {
   static constexpr int most = TaskMemory<Engine>::tiles_max;
 
   /// `memory`: `most` tiles.
-  TileQueue(const TaskView& view, KeyTile* memory)
-      : view_(view), next_key_(static_cast<int64_t>(view.task.span_begin) * span_keys) {
+  TileQueue(const TaskView& view, KeyTile* memory) : view_(view), next_key_(view.task.key_begin) {
     for (int i = 0; i < most; ++i) tiles_[i] = memory + i;
   }
 
@@ -48,9 +47,7 @@ class TileQueue {
   /// The next tile of which some row sees a key that lies in a page; false: there is none.
   bool find(KeyTile& tile) {
     const PageCursor cursor(view_.args.key, view_.batch.table, view_.task.sequence);
-    const int64_t last = static_cast<int64_t>(view_.task.span_end) * span_keys;
-    const int64_t end = last < view_.sequence.context ? last : view_.sequence.context;
-    for (; next_key_ < end; next_key_ += tile_keys) {
+    for (; next_key_ < view_.task.key_end; next_key_ += tile_keys) {
       tile.seen = view_.seen_by_any(next_key_);
       if (tile.seen == 0) continue;
       const uint64_t wanted = tile.seen;
