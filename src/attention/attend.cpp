@@ -29,9 +29,11 @@ Call call_of(const Attention& attention, const AttentionPlan& plan, const Attent
              const MemorySpan& workspace) {
   const Kernel& kernel = *kernel_entry(attention);
   const auto& header = *static_cast<const PlanHeader*>(plan.items);
-  const KernelGeometry geometry = kernel.geometry(attention.problem());
+  const KernelGeometry geometry = geometry_of(kernel, attention.problem());
   const ScheduleSize bounds = schedule_bounds(attention.problem(), attention.limits(), geometry);
-  return {kernel, header, KernelCall{&attention.problem(), &args, &header.batch, header.splits},
+  return {kernel,
+          header,
+          {&attention.problem(), &args, &header.batch, header.splits, header.queries},
           geometry,
           workspace_parts(workspace.data, attention.limits().parallelism, bounds, geometry)};
 }
@@ -47,12 +49,11 @@ void finish_one(const Call& call, int32_t number, std::byte* scratch) {
 
 /// Runs a task; the one that finishes a split last folds its states, in ascending order.
 void run_task(const Call& call, const Task& task, std::byte* scratch) {
-  if (task.split < 0) {
-    call.kernel.run(call.kernel_call, task, scratch, nullptr);
-    return;
-  }
-  call.kernel.run(call.kernel_call, task, scratch, call.workspace.partials);
-  finish_one(call, task.split, scratch);
+  const AttentionProblem& problem = *call.kernel_call.problem;
+  call.kernel.run(call.kernel_call, task, scratch,
+                  stores_states(task) ? call.workspace.partials : nullptr);
+  for_each_split(task, call.plan.queries, problem.q_heads / problem.key.num_heads,
+                 [&](int32_t split) { finish_one(call, split, scratch); });
 }
 
 /// Worker `worker` takes tasks until none is left; no more than `parallelism` workers exist, so

@@ -27,7 +27,8 @@ Status check_attention(const char* function, const Attention& attention, const P
   const Count counts[] = {{"batch", header.limits.batch, limits.batch},
                           {"tokens", header.limits.tokens, limits.tokens},
                           {"context", header.limits.context, limits.context},
-                          {"parallelism", header.limits.parallelism, limits.parallelism}};
+                          {"parallelism", header.limits.parallelism, limits.parallelism},
+                          {"shared_levels", header.limits.shared_levels, limits.shared_levels}};
   for (const Count& c : counts) {
     if (c.given == c.planned) continue;
     return fail(Errc::invalid_argument,

@@ -169,6 +169,9 @@ Status check_limits(const char* function, const AttentionProblem& problem,
         "{}: limits.parallelism is {}, expected at least 1, or 0 (what the default executor "
         "offers)",
         function, limits.parallelism);
+  if (limits.shared_levels < 0 || limits.shared_levels > shared_levels_max)
+    return fail(Errc::invalid_argument, "{}: limits.shared_levels is {}, expected 0 to {}",
+                function, limits.shared_levels, shared_levels_max);
   if (static_cast<int64_t>(limits.tokens) * problem.q_heads > INT32_MAX)
     return fail(Errc::invalid_argument,
                 "{}: limits.tokens * q_heads is {} * {}, expected a product below 2^31", function,

@@ -55,9 +55,9 @@ Bytes bytes_of(const Attention& attention) {
     if (!lists.layout.fits) return {memory_bytes_max + 1, memory_bytes_max + 1};
     return {lists.layout.plan_bytes, lists.layout.workspace_bytes};
   }
-  const KernelGeometry geometry = kernel.geometry(problem);
+  const KernelGeometry geometry = geometry_of(kernel, problem);
   const ScheduleSize bounds = schedule_bounds(problem, limits, geometry);
-  return {plan_parts(nullptr, limits.batch, bounds).bytes,
+  return {plan_parts(nullptr, limits, bounds).bytes,
           workspace_parts(nullptr, limits.parallelism, bounds, geometry).bytes};
 }
 

@@ -23,27 +23,27 @@ struct Division {
 
 class Divider {
  public:
-  static constexpr int32_t efficient_rows = 128;  // a staged key pays off over so many rows
-
+  /// `size`: of what `tasks` and `splits` hold already.
   Divider(const KernelGeometry& geometry, const ScheduleSize& bounds, int64_t workers,
-          int64_t total, Task* tasks, int64_t count, Split* splits)
+          int64_t total, Task* tasks, Split* splits, const ScheduleSize& size)
       : geometry_(geometry),
         bounds_(bounds),
         workers_(workers),
         total_(total),
         tasks_(tasks),
-        splits_(splits) {
-    size_.tasks = count;
-  }
+        splits_(splits),
+        size_(size) {}
 
-  /// Divides the units that the workers would wait for.
+  /// Divides the units that the workers would wait for. What stores states is divided already.
   void run() {
     int64_t rest = total_, divided = 0;
     const int64_t count = size_.tasks;
     for (int64_t i = 0; i < count && divided < divided_units * workers_; ++i) {
       const Task unit = tasks_[i];
       if (unit.cost * smallest_share * workers_ <= total_) break;
-      if (unit.cost * 2 * workers_ > rest && divide(i, division_of(unit, rest))) ++divided;
+      if (!stores_states(unit) && unit.cost * 2 * workers_ > rest &&
+          divide(i, division_of(unit, rest)))
+        ++divided;
       rest -= unit.cost;
     }
   }

@@ -58,18 +58,18 @@ Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
   ::new (plan_memory.data) PlanHeader();  // whatever the memory held is no plan any more
   if (Status s = check_batch(problem, limits, batch); !s.is_ok()) return s;
 
-  const KernelGeometry geometry = kernel_entry(attention)->geometry(problem);
+  const KernelGeometry geometry = geometry_of(*kernel_entry(attention), problem);
   const PlanParts parts =
-      plan_parts(plan_memory.data, limits.batch, schedule_bounds(problem, limits, geometry));
+      plan_parts(plan_memory.data, limits, schedule_bounds(problem, limits, geometry));
   PlanHeader* const header = parts.header;
   header->kernel = kernel_entry(attention);
   header->limits = limits;
   header->problem = problem;
   header->batch = copy_batch(batch, parts);
-  header->tasks = parts.tasks;
-  header->splits = parts.splits;
-  const ScheduleSize size =
-      make_schedule(problem, limits, header->batch, geometry, parts.tasks, parts.splits);
+  header->tasks = parts.schedule.tasks;
+  header->splits = parts.schedule.splits;
+  header->queries = parts.schedule.queries;
+  const ScheduleSize size = make_schedule(problem, limits, header->batch, geometry, parts.schedule);
   header->num_tasks = size.tasks;
   header->num_splits = size.splits;
   header->tokens = header->batch.query_offsets[batch.size];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/attention/plan_memory.h: how plan memory and workspace are laid out.
 ///
-///     plan       PlanHeader | offsets, lengths, positions (copies) | tasks | splits
+///     plan       PlanHeader | offsets, lengths, positions (copies) | tasks | splits | shared queries
+///                | what finds who shares
 ///     workspace  WorkspaceHeader | workers [parallelism] | finished [splits]
 ///                | scratch [parallelism] | partials
 ///
@@ -27,6 +28,7 @@ struct PlanHeader {
   Batch batch = {};  // its offsets, lengths and positions point into the plan memory
   const Task* tasks = nullptr;
   const Split* splits = nullptr;
+  const SharedQuery* queries = nullptr;
   int64_t num_tasks = 0;
   int64_t num_splits = 0;
   int64_t tokens = 0;
@@ -45,21 +47,33 @@ struct PlanParts {
   int32_t* context_lengths = nullptr;
   int32_t* query_positions = nullptr;
   int32_t* key_positions = nullptr;
-  Task* tasks = nullptr;
-  Split* splits = nullptr;
+  ScheduleMemory schedule;
   int64_t bytes = 0;
 };
 
-inline PlanParts plan_parts(void* memory, int64_t batch, const ScheduleSize& size) noexcept {
+/// `size`: bounds of the schedule.
+inline ScheduleMemory take_schedule_memory(Carver& carver, const AttentionLimits& limits,
+                                           const ScheduleSize& size) noexcept {
+  ScheduleMemory memory;
+  memory.tasks = carver.take<Task>(size.tasks);
+  memory.splits = carver.take<Split>(size.splits);
+  if (size.shared_queries == 0) return memory;
+  memory.queries = carver.take<SharedQuery>(size.shared_queries);
+  memory.cascade = take_cascade_memory(carver, limits.batch, limits.shared_levels);
+  return memory;
+}
+
+inline PlanParts plan_parts(void* memory, const AttentionLimits& limits,
+                            const ScheduleSize& size) noexcept {
   Carver carver(memory);
+  const int64_t batch = limits.batch;
   PlanParts parts;
   parts.header = carver.take<PlanHeader>(1);
   parts.query_offsets = carver.take<int32_t>(CheckedSize(batch) + 1);
   parts.context_lengths = carver.take<int32_t>(batch);
   parts.query_positions = carver.take<int32_t>(batch);
   parts.key_positions = carver.take<int32_t>(batch);
-  parts.tasks = carver.take<Task>(size.tasks);
-  parts.splits = carver.take<Split>(size.splits);
+  parts.schedule = take_schedule_memory(carver, limits, size);
   parts.bytes = carver.bytes();
   return parts;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/schedule.h: how a batch is split into tasks: a pure function of lengths, masks and
-/// a kernel's geometry.
+/// src/attention/schedule.h: how a batch is split into tasks: a pure function of lengths, masks,
+/// equal beginnings of table rows (cascade.h) and a kernel's geometry.
 ///
 /// A unit is up to `geometry.rows` rows of one sequence over all the keys they see: as many KV
 /// heads together as fit, since pages in the order of tokens are read fastest whole; nearly equal
@@ -20,38 +20,35 @@
 ///
 /// Pieces are never smaller than a span, a head or a granule of rows, so that no bit depends on how
 /// a unit was divided. Stored states are bounded by the limits alone: room for some 64 P spans of
-/// 128 rows, at least one sequence of the longest context.
+/// 128 rows, at least one sequence of the longest context, and for
+/// those of shared tasks.
 #pragma once
 
 #include <cstdint>
 
+#include "attention/cascade.h"
 #include "folio/attention/problem.h"
 #include "folio/cache/batch.h"
 #include "kernel/kernel.h"
 
 namespace folio::inline v1 {
 
-/// Numbers of tasks and splits, and bytes of stored states: of a schedule, or the most that any
-/// batch within the limits can need.
-struct ScheduleSize {
-  int64_t tasks = 0;
-  int64_t splits = 0;
-  int64_t partial_bytes = 0;
-};
-
 /// More than any machine runs at once. The divider multiplies a unit's cost (below 2^43: its rows
 /// times 2^31 keys, padded, and the keys' own) by 32 and by this: the product fits an int64_t.
 inline constexpr int32_t parallelism_max = 1 << 14;
+
+/// As deep as prefixes of prefixes go in practice; plan memory has room for the choice among them.
+inline constexpr int32_t shared_levels_max = 8;
 
 /// A size that an int64_t cannot hold is the largest int64_t.
 [[nodiscard]] ScheduleSize schedule_bounds(const AttentionProblem& problem,
                                            const AttentionLimits& limits,
                                            const KernelGeometry& geometry) noexcept;
 
-/// Writes at most schedule_bounds() tasks and splits, and stays within its bytes. The batch is
-/// within the limits. Tasks are ordered by falling cost.
+/// Writes at most schedule_bounds() tasks, splits and shared queries, and stays within its bytes.
+/// The batch is within the limits. Tasks are ordered by falling cost.
 ScheduleSize make_schedule(const AttentionProblem& problem, const AttentionLimits& limits,
-                           const Batch& batch, const KernelGeometry& geometry, Task* tasks,
-                           Split* splits) noexcept;
+                           const Batch& batch, const KernelGeometry& geometry,
+                           const ScheduleMemory& memory) noexcept;
 
 }  // namespace folio::inline v1

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/attention/task_sizes.h: rows of a task with those that pad them, and bytes of its states.
+/// src/attention/task_sizes.h: rows of a task with those that pad them, spans, splits, bytes of its
+/// states; numbers of all tasks.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +11,17 @@
 #include "kernel/kernel.h"
 
 namespace folio::inline v1 {
+
+inline constexpr int32_t efficient_rows = 128;  // a staged key pays off over so many rows
+
+/// Numbers of tasks, splits and shared queries, and bytes of stored states: of a schedule, or the
+/// most that any batch within the limits can need.
+struct ScheduleSize {
+  int64_t tasks = 0;
+  int64_t splits = 0;
+  int64_t shared_queries = 0;
+  int64_t partial_bytes = 0;
+};
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline int64_t round_up(int64_t n, int64_t multiple) { return ceil_div(n, multiple) * multiple; }
@@ -27,7 +39,23 @@ inline int64_t spans_of(const Task& task, const KernelGeometry& geometry) {
   return ceil_div(task.key_end, geometry.span_keys) - task.key_begin / geometry.span_keys;
 }
 
-/// Bytes of one span's state of `rows` padded rows: the share of geometry.partial_bytes, whose
+/// Whether others fold what the task computes.
+inline bool stores_states(const Task& task) { return task.split >= 0 || task.first_query >= 0; }
+
+/// Calls visit(split) for each split that the task stores states of.
+template <class Visit>
+void for_each_split(const Task& task, const SharedQuery* queries, int32_t group, Visit visit) {
+  if (task.split >= 0) visit(task.split);
+  if (task.first_query < 0) return;
+  int32_t last = -1;  // a sequence's tokens follow one another
+  for (int32_t i = 0; i < task.row_end / group; ++i) {
+    const int32_t split = queries[task.first_query + i].split;
+    if (split != last) visit(split);
+    last = split;
+  }
+}
+
+/// Bytes of one state of `rows` padded rows: the share of geometry.partial_bytes, whose
 /// arrays are aligned to 16 rows.
 inline int64_t state_bytes(const KernelGeometry& geometry, int64_t rows) {
   const int64_t row_bytes = ceil_div(geometry.partial_bytes, geometry.rows);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/c/attention.cpp: attention through the C interface: kernels, handles, executors.
+#include <algorithm>
 #include <new>
 #include <string_view>
 
@@ -14,7 +15,12 @@ namespace {
 Status read_limits(const char* function, const folio_limits* limits, AttentionLimits& to) {
   folio_limits l = {};
   if (Status s = read(function, "limits", limits, l); !s.is_ok()) return s;
-  to = {l.batch, l.tokens, l.context, l.parallelism};
+  to = {.batch = l.batch, .tokens = l.tokens, .context = l.context, .parallelism = l.parallelism};
+  if (l.shared_levels == 0) return {};
+  if (l.shared_levels < -1)
+    return fail(Errc::invalid_argument, "{}: limits.shared_levels is {}, expected -1 to 8", function,
+                l.shared_levels);
+  to.shared_levels = std::max(0, l.shared_levels);
   return {};
 }
 

@@ -41,4 +41,13 @@ struct Kernel {
   const cuda::DeviceKernel* device = nullptr;
 };
 
+/// How the kernel wants this problem split. Where bits are to be free of a row's neighbours in a
+/// task, only kernels whose every row is by itself may share tasks.
+inline KernelGeometry geometry_of(const Kernel& kernel, const AttentionProblem& problem) noexcept {
+  KernelGeometry geometry = kernel.geometry(problem);
+  if (problem.reproducible != Reproducible::per_plan && kernel.promises != Reproducible::per_query)
+    geometry.shared_cut = 0;
+  return geometry;
+}
+
 }  // namespace folio::inline v1

@@ -30,6 +30,9 @@ struct KernelGeometry {
   int32_t few_rows = 0;
   /// fetching and staging a key costs as much as so many rows of arithmetic on it
   int32_t key_cost = 16;
+  /// keys that sequences share are cut at multiples of this, so that bits stay as promised; 0: none
+  /// are shared
+  int32_t shared_cut = 0;
 };
 
 /// Rows [row_begin, row_end) of one sequence and each of the KV heads [head, head + heads), over

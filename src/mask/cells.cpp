@@ -128,7 +128,8 @@ void Cells::list_keys(const Stream& stream, int64_t query, int32_t index,
 
 /// Whether the query shares a key with the one before it, sees none again that was gone, and keeps
 /// none that came before one that is gone now. Those that are gone were last seen by the one before
-/// it.
+/// it. If several go at once of which one lies behind a key that stays, the query is another
+/// sequence's with the same prefix: by themselves their table rows begin alike, which `plan` sees.
 bool Cells::joins(const Stream& stream, int64_t query, int32_t index) {
   const Span& before = stream.spans[query - 1];
   const Span& now = stream.spans[query];
@@ -136,9 +137,13 @@ bool Cells::joins(const Stream& stream, int64_t query, int32_t index) {
   const uint64_t *const a = stream.bits(query - 1), *const b = stream.bits(query);
   const Words words = words_of_both(before, now);
   bool shares = false, is_back = false;
-  int32_t newest_gone = -1;
+  int32_t newest_gone = -1, last_gone = -1, first_kept = never;
+  int64_t gone = 0;
   for (int64_t w = words.begin; w < words.end; ++w) {
-    shares |= (a[w] & b[w]) != 0;
+    if (!shares && (a[w] & b[w]) != 0) {
+      shares = true;
+      first_kept = static_cast<int32_t>(w * word_keys + std::countr_zero(a[w] & b[w]));
+    }
     if (a[w] == b[w]) continue;
     for_each_key(b[w] & ~a[w], w,
                  [&](int32_t key) { is_back |= came_[static_cast<size_t>(key)] >= 0; });
@@ -147,9 +152,11 @@ bool Cells::joins(const Stream& stream, int64_t query, int32_t index) {
       last_[static_cast<size_t>(key)] = index - 1;
       --alive_[static_cast<size_t>(came)];
       newest_gone = std::max(newest_gone, came);
+      last_gone = key;
+      ++gone;
     });
   }
-  if (!shares || is_back) return false;
+  if (!shares || is_back || (gone > 1 && last_gone > first_kept)) return false;
   while (alive_[static_cast<size_t>(oldest_)] == 0) ++oldest_;  // one is left: it is shared
   return newest_gone <= oldest_;
 }

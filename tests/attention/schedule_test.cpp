@@ -95,7 +95,8 @@ Planned plan_batch(const AttentionProblem& problem, const std::vector<Lengths>& 
   p.bounds = schedule_bounds(problem, limits, geometry);
   p.tasks.resize(static_cast<size_t>(p.bounds.tasks) + 1);
   p.splits.resize(static_cast<size_t>(p.bounds.splits) + 1);
-  p.size = make_schedule(problem, limits, p.batch, geometry, p.tasks.data(), p.splits.data());
+  p.size = make_schedule(problem, limits, p.batch, geometry,
+                         {.tasks = p.tasks.data(), .splits = p.splits.data()});
   p.tasks.resize(static_cast<size_t>(p.size.tasks));
   p.splits.resize(static_cast<size_t>(p.size.splits));
   return p;

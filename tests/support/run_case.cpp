@@ -11,7 +11,7 @@
 #include "attention/check.h"
 #include "attention/internals.h"
 #include "attention/kernel_list.h"
-#include "attention/schedule.h"
+#include "attention/plan_memory.h"
 #include "support/sanitized.h"
 #include "support/test_device.h"
 #include "support/tolerance.h"
@@ -146,20 +146,18 @@ Status run_kernel(AttentionCase& c, const Kernel& kernel) {
   c.set_precision(precision_of(kernel, c.problem()));
   const Result<AttentionProblem> problem = resolve(c.problem());
   if (!problem) return problem.error();
-  const KernelGeometry geometry = kernel.geometry(*problem);
+  const KernelGeometry geometry = geometry_of(kernel, *problem);
   const ScheduleSize bounds = schedule_bounds(*problem, c.limits(), geometry);
-  std::vector<Task> tasks(static_cast<size_t>(bounds.tasks));
-  std::vector<Split> splits(static_cast<size_t>(bounds.splits));
-  const ScheduleSize size =
-      make_schedule(*problem, c.limits(), c.batch(), geometry, tasks.data(), splits.data());
+  const GuardedMemory plan(plan_parts(nullptr, c.limits(), bounds).bytes, 64);
+  const ScheduleMemory memory = plan_parts(plan.data(), c.limits(), bounds).schedule;
+  const ScheduleSize size = make_schedule(*problem, c.limits(), c.batch(), geometry, memory);
   const GuardedMemory scratch(geometry.scratch_bytes, 64);
   const GuardedMemory partials(bounds.partial_bytes, 64);
   const AttentionProblem shown = without_strides(*problem);
-  const KernelCall call{&shown, &c.args(), &c.batch(), splits.data()};
-  for (const Task& task : std::span(tasks).first(static_cast<size_t>(size.tasks))) {
-    kernel.run(call, task, scratch.data(), task.split < 0 ? nullptr : partials.data());
-  }
-  for (const Split& split : std::span(splits).first(static_cast<size_t>(size.splits))) {
+  const KernelCall call{&shown, &c.args(), &c.batch(), memory.splits, memory.queries};
+  for (const Task& task : std::span(memory.tasks, static_cast<size_t>(size.tasks)))
+    kernel.run(call, task, scratch.data(), stores_states(task) ? partials.data() : nullptr);
+  for (const Split& split : std::span(memory.splits, static_cast<size_t>(size.splits))) {
     kernel.finish(call, split.whole, scratch.data(), partials.data() + split.first_byte);
   }
   return {};

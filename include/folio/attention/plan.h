@@ -100,8 +100,8 @@ struct AttentionPlan {
   uint64_t generation = 0;
 };
 
-/// Cuts `batch` into tasks, from the lengths alone, and writes them into `plan_memory`
-/// (plan_bytes() bytes, 64-byte aligned).
+/// Cuts `batch` into tasks, from lengths, masks and equal beginnings of table rows, and writes them
+/// into `plan_memory` (plan_bytes() bytes, 64-byte aligned).
 ///
 /// Errors:  invalid_argument for an empty Attention, null or contradictory arrays, offsets that do
 ///          not ascend, lengths below 0 or beyond the limits, a batch beyond the limits, intervals

@@ -58,10 +58,12 @@ typedef struct folio_problem {
   { .struct_size = sizeof(folio_problem), .mask_left = -1 }
 
 /// AttentionLimits. batch, tokens and context are at least 1: they have no default. parallelism is
-/// at most 16384; 0: as many tasks as the default executor runs at once.
+/// at most 16384; 0: as many tasks as the default executor runs at once. shared_levels is at most
+/// 8; 0: the default, 2; -1: nothing is shared.
 typedef struct folio_limits {
   uint32_t struct_size;
   int32_t batch, tokens, context, parallelism;
+  int32_t shared_levels;
 } folio_limits;
 
 /// Mask, for folio_attention_with_mask: the mask_* of a folio_problem. Zeroed it shows a query its

@@ -4,7 +4,8 @@
 /// Sequence b owns the query rows query_offsets[b] .. query_offsets[b + 1) and the first
 /// context_lengths[b] keys of its table row. Key j of the row has position key_position + j. All
 /// arrays live on the host, or all on the device. `plan` copies offsets and lengths and borrows the
-/// table and the per-query arrays until the step's last `attend`.
+/// table and the per-query arrays until the step's last `attend`. The table's entries stay as they
+/// are from `plan` on: which rows begin alike decides what is computed together.
 ///
 /// Tree (speculative decoding). The new tokens of a sequence are its last new_tokens keys: new
 /// token j is key context - new_tokens + j, where `append` puts it. A query sees a new token if its

@@ -53,6 +53,7 @@ KernelGeometry geometry(const AttentionProblem& problem, int32_t row_granule = 1
   g.partial_bytes = state_bytes(Sizes::state_rows(problem), Sizes::width(problem));
   g.row_granule = row_granule;
   g.few_rows = few_rows;
+  g.shared_cut = problem.reproducible == Reproducible::per_plan ? tile_keys : span_keys;
   return g;
 }
 
