@@ -3,6 +3,7 @@
 #include "step.h"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 
@@ -55,6 +56,13 @@ const Step::Planned& Step::planned(nb::handle kind, const Pages& pages, const Ca
   const AttentionPlan made = take(plan(attention, batch(), memory.span()));
   plans_.push_back({nb::borrow(kind), pages.selection(), call, attention, made, std::move(memory)});
   return plans_.back();
+}
+
+std::vector<int64_t> Step::keys_read() {
+  const std::lock_guard lock(mutex_);
+  std::vector<int64_t> keys;
+  for (const Planned& p : plans_) keys.push_back(folio::keys_read(p.attention, p.plan));
+  return keys;
 }
 
 nb::object Step::attend(nb::handle kind, const Pages& pages, const AttendArrays& arrays,
@@ -110,6 +118,10 @@ out: [tokens, q_heads, v_head_size] to write; None: an array of q's library and 
 lse: f32 [tokens, q_heads] to write; True: the result is (out, lse).
 
 Raises Error for arrays that do not fit, Unsupported where no kernel serves the call.)");
+  type.def_prop_ro(
+      "keys_read", &Step::keys_read,
+      "Of each plan made so far: keys of a KV head that it fetches. Pages that sequences share are "
+      "fetched once for all, where that saves time.");
   type.def(
       "append",
       [](Step& step, const Pages& pages, nb::handle k, nb::handle v, nb::handle slots,

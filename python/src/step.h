@@ -4,6 +4,7 @@
 
 #include <list>
 #include <mutex>
+#include <vector>
 
 #include "calls.h"
 
@@ -18,6 +19,9 @@ class Step : public BatchHolder {
   nb::object attend(nb::handle kind, const Pages& pages, const AttendArrays& arrays,
                     const RopeTable* rope, nb::handle q_norm, float norm_eps,
                     const AppendArrays* rows);
+
+  /// Of each plan that was made.
+  std::vector<int64_t> keys_read();
 
  private:
   /// One plan: of a kind, over planes of one geometry, with one set of options.

@@ -20,8 +20,8 @@ int64_t gain_of(const SharedRange& range, const int32_t* order, const Batch& bat
     alone += padded_rows(own, geometry) + geometry.key_cost;
     rows += own;
   }
-  const int64_t shared =
-      padded_rows(rows, geometry) + ceil_div(rows / group, geometry.rows / group) * geometry.key_cost;
+  const int64_t shared = padded_rows(rows, geometry) +
+                         ceil_div(rows / group, geometry.rows / group) * geometry.key_cost;
   const int64_t states = range.parent < 0 ? 2 : 1;
   return (range.key_end - range.key_begin) * (alone - shared) - rows * state_cost * states;
 }

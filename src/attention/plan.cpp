@@ -90,4 +90,15 @@ Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
   return result;
 }
 
+int64_t keys_read(const Attention& attention, const AttentionPlan& plan) noexcept {
+  if (!check_plan("keys_read", attention, plan).is_ok()) return 0;
+  const auto& header = *static_cast<const PlanHeader*>(plan.items);
+  int64_t keys = 0;
+  for (int64_t i = 0; i < header.num_tasks; ++i) {
+    const Task& task = header.tasks[i];
+    keys += int64_t{task.key_end - task.key_begin} * task.heads;
+  }
+  return keys / header.problem.key.num_heads;
+}
+
 }  // namespace folio::inline v1

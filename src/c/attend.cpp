@@ -170,6 +170,11 @@ int64_t folio_get_num_tasks(const folio_plan* plan) {
   return plan == nullptr ? 0 : c::plan_of(*plan).num_tasks;
 }
 
+int64_t folio_get_keys_read(const folio_attention* attention, const folio_plan* plan) {
+  if (attention == nullptr || plan == nullptr) return 0;
+  return keys_read(attention->attention, c::plan_of(*plan));
+}
+
 folio_code folio_get_plan_fingerprint(const folio_attention* attention, const folio_batch* batch,
                                       int32_t arrays, folio_plan_fingerprint* fingerprint,
                                       folio_message* message) {

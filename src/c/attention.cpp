@@ -18,8 +18,8 @@ Status read_limits(const char* function, const folio_limits* limits, AttentionLi
   to = {.batch = l.batch, .tokens = l.tokens, .context = l.context, .parallelism = l.parallelism};
   if (l.shared_levels == 0) return {};
   if (l.shared_levels < -1)
-    return fail(Errc::invalid_argument, "{}: limits.shared_levels is {}, expected -1 to 8", function,
-                l.shared_levels);
+    return fail(Errc::invalid_argument, "{}: limits.shared_levels is {}, expected -1 to 8",
+                function, l.shared_levels);
   to.shared_levels = std::max(0, l.shared_levels);
   return {};
 }

@@ -85,6 +85,31 @@ TEST(CascadeBits, per_query_and_per_sequence_are_blind_to_it) {
   }
 }
 
+/// Queries of one task that differ in all that a row may have.
+TEST(CascadeBits, shared_prefixes_are_right_on_every_kernel) {
+  Rng rng(test_seed());
+  int64_t shared = 0;
+  for (int i = 0; i < 12; ++i) {
+    CaseOptions options = shared_options(Reproducible::per_plan);
+    options.seed = rng.next();
+    options.sequences = {{1, 200}, {1, 330}, {2, 190}, {5, 400}, {1, 64}, {3, 290}};
+    options.unassigned = i % 3 == 0 ? 0.2 : 0.0;
+    options.alibi = i % 2 == 0;
+    options.alibi_positions = i % 4 == 0;
+    options.query_positions = i % 5 == 0;
+    options.bias = i % 3 == 1 ? BiasForm::per_head : BiasForm::none;
+    options.bias_per_sequence = i % 6 == 1;
+    options.sink_per_query = i % 2 == 1;
+    options.tree = i % 4 == 3 ? TreeForm::random : TreeForm::none;
+    options.intervals = i % 4 == 2;
+    for_each_kernel_case(options, [&](AttentionCase& c, const std::string& kernel) {
+      shared += outcome_of(c, kernel, c.limits()).shared;
+      EXPECT_TRUE(matches_reference(c)) << kernel << ", case " << i;
+    });
+  }
+  EXPECT_GT(shared, 0);
+}
+
 TEST(CascadeBits, one_plan_gives_the_same_bits_on_any_threads_in_any_order) {
   const uint64_t seed = test_seed();
   int64_t shared = 0;

@@ -111,7 +111,9 @@ Forest random_forest(Rng& rng, const ForestOptions& options) {
     const int32_t more = rng.int_between(row.empty() ? 1 : 0, options.forks) * pages_of_piece;
     for (int32_t i = 0; i < more; ++i) row.push_back(next++);
     const auto keys = static_cast<int32_t>(row.size()) * f.problem.key.page_size;
-    f.contexts.push_back(keys - (options.odd_ends && rng.chance(0.5) ? rng.int_between(0, std::min(keys - 1, 70)) : 0));
+    f.contexts.push_back(keys - (options.odd_ends && rng.chance(0.5)
+                                     ? rng.int_between(0, std::min(keys - 1, 70))
+                                     : 0));
     f.offsets.push_back(f.offsets.back() +
                         std::min(rng.int_between(1, options.new_tokens), f.contexts.back()));
     f.rows.push_back(std::move(row));
@@ -233,7 +235,8 @@ int64_t naive_reads(const Forest& f) {
       for (int32_t other = 0; other < f.batch.size; ++other) {
         const int32_t equal = equal_entries(f.row(b), f.row(other)) * f.problem.key.page_size;
         if (std::min({equal, f.context(b), f.context(other)}) / f.geometry.shared_cut *
-                f.geometry.shared_cut < key + 64)
+                f.geometry.shared_cut <
+            key + 64)
           continue;
         is_first = is_first && other >= b;
         queries += f.new_tokens(other);
@@ -251,7 +254,8 @@ int64_t naive_reads(const Forest& f) {
 
 int64_t reads_of(const Forest& f) {
   int64_t reads = 0;
-  for (const Task& task : f.tasks()) reads += (task.key_end - task.key_begin + 63) / 64 * task.heads;
+  for (const Task& task : f.tasks())
+    reads += (task.key_end - task.key_begin + 63) / 64 * task.heads;
   return reads;
 }
 
@@ -292,8 +296,8 @@ TEST(Cascade, levels_bound_the_nest) {
     f.problem.key.num_heads = 2;
     f.problem.q_heads = 8;
     f.problem.key.page_size = 64;
-    f.geometry = {.rows = 128, .span_keys = span_keys, .partial_bytes = 128 * 520,
-                  .shared_cut = 64};
+    f.geometry = {
+        .rows = 128, .span_keys = span_keys, .partial_bytes = 128 * 520, .shared_cut = 64};
     f.limits.parallelism = 4;
     f.limits.shared_levels = levels;
     f.offsets = {0};

@@ -89,6 +89,10 @@ TEST(Handle, limits_and_masks_are_checked_as_by_create) {
                "Attention::with_limits: limits.batch is 2147483647, expected at most 2^31 - 2");
   expect_error(attention.with_limits({.parallelism = -2}).error(),
                "Attention::with_limits: limits.parallelism is -2");
+  for (const int32_t levels : {-1, 9})
+    expect_error(attention.with_limits({.parallelism = 1, .shared_levels = levels}).error(),
+                 "Attention::with_limits: limits.shared_levels is " + std::to_string(levels) +
+                     ", expected 0 to 8");
   expect_error(attention.with_limits({.batch = INT32_MAX}).error(),
                "Attention::with_limits: limits.batch is 2147483647, expected at most 2^31 - 2");
   expect_error(attention.with_mask({.left = -7}).error(), "Attention::with_mask: mask.left is -7");

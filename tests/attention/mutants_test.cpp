@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "attention/mutant_cases.h"
+#include "attention/mutant_engines.h"
 
 namespace folio::test {
 namespace {
@@ -108,56 +108,12 @@ constexpr MutantScenario scenarios[count] = {
      [](CaseOptions& o) { o.key_dtype = o.value_dtype = DType::q4_0; }},
 };
 
-/// An engine with what its cases need.
-struct Engine {
-  MutantEngine (*make)();
-  MutantCases::Adapt* adapt;
-};
-
-void take_bf16(CaseOptions& o) {
-  o.q_dtype = DType::bf16;
-  if (o.key_dtype == DType::f32) o.key_dtype = o.value_dtype = DType::bf16;
-}
-
-void take_i4(CaseOptions& o) {
-  o.int8_operands = true;
-  if (o.key_dtype != DType::f32) return;  // which it refuses
-  o.key_dtype = o.value_dtype = DType::i4;
-  o.key_scales = o.value_scales = {ScaleKind::token_and_head, DType::f32, 8, false};
-}
-
-void take_int8(CaseOptions& o) {
-  o.q_dtype = DType::bf16;
-  o.head_size = 64;
-  o.int8_operands = true;
-  if (o.key_dtype == DType::i8 || block_elements(o.key_dtype) > 1) return;
-  o.key_dtype = o.value_dtype = DType::i8;
-  o.key_scales = o.value_scales = {ScaleKind::token_and_head, DType::f32, 8, false};
-}
-
-constexpr Engine engines[] = {
-    {portable_mutants, [](CaseOptions&) {}},
-    {avx512_f32_mutants, [](CaseOptions&) {}},
-    {avx512_bf16_mutants, take_bf16},
-    {avx512_int8_mutants, take_int8},
-    {amx_grouped_mutants, take_bf16},
-    {amx_latent_mutants,
-     [](CaseOptions& o) {
-       take_bf16(o);
-       o.head_size = 64;
-       o.v_head_size = 32;
-       o.value_in_key = true;
-       o.q_heads = o.kv_heads * 34;  // V is staged beyond 32
-     }},
-    {packed_mutants, take_i4},
-};
-
 struct Expectation {
   Mutant mutant;
   std::string_view name;
   /// of portable, avx512_f32, avx512_bf16, avx512_int8, amx_grouped, amx_latent, packed; empty:
   /// nothing is demanded
-  std::string_view caught[std::size(engines)];
+  std::string_view caught[std::size(engines_of_mutants)];
 };
 
 /// A letter for each scenario in the order of ScenarioName. Rows of AMX and avx512_int8 have no
@@ -255,7 +211,7 @@ constexpr Expectation expectations[] = {
 class Mutants : public ::testing::TestWithParam<size_t> {
  protected:
   void SetUp() override {
-    engine_ = engines[GetParam()].make();
+    engine_ = engines_of_mutants[GetParam()].make();
     if (!machine_has(engine_.kernel.needs)) GTEST_SKIP() << "this machine lacks the instructions";
   }
   void TearDown() override { *engine_.mutant = Mutant::none; }
@@ -263,7 +219,7 @@ class Mutants : public ::testing::TestWithParam<size_t> {
 };
 
 TEST_P(Mutants, each_is_caught_by_the_tests_about_its_fault_and_passes_the_others) {
-  const MutantCases cases(engine_.kernel, scenarios, engines[GetParam()].adapt);
+  const MutantCases cases(engine_.kernel, scenarios, engines_of_mutants[GetParam()].adapt);
   for (const Expectation& expected : expectations) {
     const std::string_view caught = expected.caught[GetParam()];
     if (caught.empty()) continue;
@@ -274,15 +230,17 @@ TEST_P(Mutants, each_is_caught_by_the_tests_about_its_fault_and_passes_the_other
 
 /// Tables end at inaccessible memory.
 TEST_P(Mutants, reading_the_table_past_its_end_is_fatal) {
-  AttentionCase c(MutantCases::options_of(scenarios[plain], engines[GetParam()].adapt));
+  AttentionCase c(MutantCases::options_of(scenarios[plain], engines_of_mutants[GetParam()].adapt));
   ASSERT_TRUE(run_kernel(c, engine_.kernel).is_ok());
   *engine_.mutant = Mutant::table_read_past_end;
   EXPECT_DEATH(static_cast<void>(run_kernel(c, engine_.kernel)), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(OfEachEngine, Mutants, ::testing::Range(size_t{0}, std::size(engines)),
+INSTANTIATE_TEST_SUITE_P(OfEachEngine, Mutants,
+                         ::testing::Range(size_t{0}, std::size(engines_of_mutants)),
                          [](const auto& instance) {
-                           return std::string(engines[instance.param].make().kernel.name);
+                           return std::string(
+                               engines_of_mutants[instance.param].make().kernel.name);
                          });
 
 }  // namespace

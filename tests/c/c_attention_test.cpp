@@ -331,6 +331,37 @@ TEST(CAttention, a_parallelism_of_zero_is_what_the_default_executor_offers) {
   EXPECT_EQ(workspace_bytes(limits), given);
 }
 
+TEST(CAttention, shared_levels_have_a_default_and_can_be_none) {
+  const AttentionCase c(CaseOptions{});
+  const CProblem problem(c.problem());
+  const auto plan_bytes = [&](const folio_limits& limits, const char* word = nullptr) {
+    folio_attention* made = nullptr;
+    folio_message message = {};
+    const folio_code code =
+        folio_create_attention(&problem.problem, &limits, FOLIO_CPU, 0, nullptr, &made, &message);
+    EXPECT_EQ(code, word == nullptr ? FOLIO_OK : FOLIO_INVALID_ARGUMENT);
+    if (word != nullptr) EXPECT_NE(std::strstr(message.text, word), nullptr) << message.text;
+    const Handle attention(made);
+    return folio_get_plan_bytes(made);
+  };
+  folio_limits limits = to_c(c.limits());
+  limits.batch = 8;
+  limits.shared_levels = 2;
+  const int64_t two = plan_bytes(limits);
+  limits.shared_levels = 0;
+  EXPECT_EQ(plan_bytes(limits), two);
+  limits.shared_levels = -1;
+  EXPECT_LT(plan_bytes(limits), two);
+  limits.shared_levels = 8;
+  EXPECT_GT(plan_bytes(limits), two);
+  limits.shared_levels = 9;
+  plan_bytes(limits, "limits.shared_levels is 9, expected 0 to 8");
+  limits.shared_levels = -2;
+  plan_bytes(limits, "limits.shared_levels is -2, expected -1 to 8");
+  limits.struct_size = offsetof(folio_limits, shared_levels);  // who knew nothing of it
+  EXPECT_EQ(plan_bytes(limits), two);
+}
+
 TEST(CAttention, kernels_are_listed_by_the_names_that_create_takes) {
   const int32_t count = folio_get_num_kernels();
   ASSERT_GE(count, 1);

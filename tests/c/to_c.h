@@ -106,7 +106,9 @@ inline folio_rope to_c(const Rope& from) {
 }
 
 inline folio_limits to_c(const AttentionLimits& from) {
-  return {sizeof(folio_limits), from.batch, from.tokens, from.context, from.parallelism};
+  return {sizeof(folio_limits), from.batch,
+          from.tokens,          from.context,
+          from.parallelism,     from.shared_levels == 0 ? -1 : from.shared_levels};
 }
 
 inline folio_mask to_c(const Mask& from) {

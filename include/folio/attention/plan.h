@@ -114,6 +114,12 @@ struct AttentionPlan {
                                                       const Batch& batch,
                                                       MemorySpan plan_memory) noexcept;
 
+/// Keys of a KV head that the plan's tasks fetch: those that sequences share once for each shared
+/// task, others once for each sequence, or more often where its rows are divided. 0 where the plan
+/// is none of this attention, or lies on a device.
+[[nodiscard]] FOLIO_EXPORT int64_t keys_read(const Attention& attention,
+                                             const AttentionPlan& plan) noexcept;
+
 /// As `plan`, on the attention's device: the batch's arrays and the plan memory lie there, the work
 /// is put on `stream` and nothing waits for it; a captured graph replays any batch within the
 /// limits, with `batch.size` as it was. The host knows the batch's size alone: num_tasks and tokens

@@ -155,6 +155,9 @@ FOLIO_C_EXPORT folio_code folio_make_plan(const folio_attention* attention,
                                           const folio_batch* batch, void* plan_memory,
                                           int64_t bytes, folio_plan* plan, folio_message* message);
 FOLIO_C_EXPORT int64_t folio_get_num_tasks(const folio_plan* plan);
+/// keys_read: of a KV head, shared ones once for each shared task; 0 where either is null, too.
+FOLIO_C_EXPORT int64_t folio_get_keys_read(const folio_attention* attention,
+                                           const folio_plan* plan);
 /// plan_fingerprint: equal ones, and a plan of the one batch serves the other. `arrays`: whether
 /// those that a plan borrows count by address and content (FOLIO_IN_PLACE: the plan serves the
 /// batch as it is) or by content alone (FOLIO_BY_CONTENT: it serves as long as the arrays of the

@@ -35,6 +35,10 @@ enum class Mutant : uint8_t {
   block_halves_swapped,      ///< low four bits of a block's bytes taken for its later elements
   spans_not_weighed,         ///< a span's output added to another's, whatever their maxima
   table_read_past_end,       ///< entries of a tile's keys behind the context are read, too
+  // shared tasks
+  terms_of_first_member,        ///< positions of a shared task's first member taken for all
+  states_to_next_query,         ///< states of a shared task stored with the query behind
+  keys_in_front_counted_again,  ///< keys in front of a task's own computed, too
   // rows of four bits
   pattern_halves_swapped,    ///< low four bits of a row's bytes taken for its later elements
   pattern_sign_lost,         ///< patterns of i4 taken for 0 to 15

@@ -149,7 +149,7 @@ class TaskRunner {
   /// that pad a State.
   void store(const State& state, int64_t number, std::byte* partials) const {
     for (int r = 0; r < view_.rows;) {
-      const StoredRows to = view_.stored_rows(r);
+      const StoredRows to = view_.stored_rows(r, Engine::mutant());
       const Split& split = *to.split;
       const Task& whole = split.whole;
       const State part = state_at(partials + split.first_byte + number * whole.partial_bytes,

@@ -132,9 +132,10 @@ class TaskView {
     return r / head_rows * padded_rows + r % head_rows;
   }
   /// Row r, and those behind it that stand with it in a state.
-  [[nodiscard]] FOLIO_ALWAYS_INLINE StoredRows stored_rows(int r) const {
+  [[nodiscard]] FOLIO_ALWAYS_INLINE StoredRows stored_rows(int r, Mutant mutant) const {
     if (queries_ == nullptr) return {splits_ + task.split, r, rows};
-    const SharedQuery& query = queries_[token_of(r)];
+    const int number = token_of(r) + (mutant == Mutant::states_to_next_query ? 1 : 0);
+    const SharedQuery& query = queries_[number % tokens];
     const Split* const split = splits_ + query.split;
     const int head = task.head + r / head_rows, in_group = r % head_rows % group;
     const int64_t before =
@@ -206,7 +207,7 @@ class TaskView {
     if (problem.alibi) {
       terms.alibi = true;
       terms.slope = args.alibi_slopes[head];
-      const Sequence own = sequence_at(token);
+      const Sequence own = mutant == Mutant::terms_of_first_member ? sequence : sequence_at(token);
       int64_t of_first = own.key_position + first;
       if (problem.alibi_positions && mutant != Mutant::key_positions_ignored) {
         terms.positions = batch.alibi_positions +

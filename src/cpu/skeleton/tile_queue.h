@@ -19,6 +19,7 @@ class TileQueue {
 
   /// `memory`: `most` tiles.
   TileQueue(const TaskView& view, KeyTile* memory) : view_(view), next_key_(view.task.key_begin) {
+    if (Engine::mutant() == Mutant::keys_in_front_counted_again) next_key_ = 0;
     for (int i = 0; i < most; ++i) tiles_[i] = memory + i;
   }
 
