@@ -161,10 +161,7 @@ Raises Unsupported with the reason where no kernel serves this, Error for number
            nb::arg("tokens").none() = none, nb::arg("context").none() = none,
            "The same kernel within other limits. Raises Error as the constructor.");
   nb::class_<Plan>(m, "Plan", "The work list of one step.")
-      .def_prop_ro("num_tasks", [](const Plan& p) { return p.plan.num_tasks; })
-      .def_prop_ro(
-          "keys_read", [](const Plan& p) { return p.plan.keys_read; },
-          "Keys of a KV head that its tasks fetch: shared ones once for a shared task.");
+      .def_prop_ro("num_tasks", [](const Plan& p) { return p.plan.num_tasks; });
   m.def("plan", &make_plan, nb::arg("attention"), nb::arg("batch"),
         "Cuts a batch into tasks. Raises Error for a batch beyond the limits or a short table.");
   m.def("attend", &attend_plan, nb::arg("attention"), nb::arg("plan"), nb::arg("pages"),

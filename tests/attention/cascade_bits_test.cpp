@@ -129,5 +129,21 @@ TEST(CascadeBits, one_plan_gives_the_same_bits_on_any_threads_in_any_order) {
   EXPECT_GT(shared, 0);
 }
 
+TEST(CascadeBits, keys_that_a_plan_reads_are_told) {
+  CaseOptions options = shared_options(Reproducible::per_plan);
+  options.shared = 1.0;
+  options.sequences = {{1, 640}, {1, 640}, {1, 640}};
+  AttentionCase c(options);
+  AttentionLimits limits = c.limits();
+  limits.parallelism = 1;
+  const PreparedCase together = prepare_case(c, "", limits).value();
+  limits.shared_levels = 0;
+  const PreparedCase alone = prepare_case(c, "", limits).value();
+  EXPECT_EQ(keys_read(alone.attention, alone.plan), 3 * 640);
+  EXPECT_EQ(keys_read(together.attention, together.plan), 640);
+  EXPECT_EQ(keys_read(alone.attention, together.plan), 0) << "not of this attention";
+  EXPECT_EQ(keys_read({}, {}), 0);
+}
+
 }  // namespace
 }  // namespace folio::test

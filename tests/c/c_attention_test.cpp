@@ -360,6 +360,7 @@ TEST(CAttention, shared_levels_have_a_default_and_can_be_none) {
   plan_bytes(limits, "limits.shared_levels is -2, expected -1 to 8");
   limits.struct_size = offsetof(folio_limits, shared_levels);  // who knew nothing of it
   EXPECT_EQ(plan_bytes(limits), two);
+  EXPECT_EQ(folio_get_keys_read(nullptr, nullptr), 0);
 }
 
 TEST(CAttention, kernels_are_listed_by_the_names_that_create_takes) {
