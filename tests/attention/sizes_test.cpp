@@ -45,9 +45,9 @@ std::vector<int64_t> sizes_of(const AttentionProblem& problem, const AttentionLi
   std::vector<int64_t> sizes;
   for (const Kernel& kernel : kernels()) {
     if (refusal(kernel, problem, needs_amx_bf16) != nullptr) continue;
-    const KernelGeometry geometry = kernel.geometry(problem);
+    const KernelGeometry geometry = geometry_of(kernel, problem);
     const ScheduleSize bounds = schedule_bounds(problem, limits, geometry);
-    sizes.push_back(plan_parts(nullptr, limits.batch, bounds).bytes);
+    sizes.push_back(plan_parts(nullptr, limits, bounds).bytes);
     sizes.push_back(workspace_parts(nullptr, limits.parallelism, bounds, geometry).bytes);
   }
   return sizes;

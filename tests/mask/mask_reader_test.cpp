@@ -88,6 +88,32 @@ TEST(MaskReader, sequences_between_one_another_are_a_table_row_each) {
   }
 }
 
+/// Sequences that decode beside one another behind the same prefix: their table rows begin with it,
+/// which `plan` finds.
+TEST(MaskReader, sequences_with_a_prefix_in_common_are_table_rows_that_begin_alike) {
+  constexpr int64_t prefix = 100, own = 5, queries = 6, keys = prefix + own * queries;
+  std::vector<float> numbers(static_cast<size_t>(queries * keys),
+                             -std::numeric_limits<float>::infinity());
+  for (int64_t t = 0; t < queries; ++t) {
+    std::fill_n(&numbers[static_cast<size_t>(t * keys)], prefix, 0.0f);
+    for (int64_t i = 0; i < own; ++i)  // cells of all, in turns
+      numbers[static_cast<size_t>(t * keys + prefix + i * queries + t)] = 0.0f;
+  }
+  MaskReader reader;
+  const Result<MaskedBatch> masked = reader.read(
+      MaskMatrix{dense_tensor<4, const float>(numbers.data(), DType::f32, {1, 1, queries, keys})});
+  ASSERT_TRUE(masked.has_value()) << masked.error().message();
+  EXPECT_EQ(masked->form, MaskForm::cells);
+  ASSERT_EQ(masked->batch.size, queries);
+  for (int32_t b = 0; b < queries; ++b) {
+    ASSERT_EQ(masked->batch.context_lengths[b], prefix + own);
+    const uint32_t* const row =
+        masked->batch.table.entries + masked->batch.table.row_start(b);
+    for (int64_t i = 0; i < prefix; ++i) EXPECT_EQ(row[i], i);
+    for (int64_t i = 0; i < own; ++i) EXPECT_EQ(row[prefix + i], prefix + i * queries + b);
+  }
+}
+
 /// A window over cells in no order: keys go in the order in which they came.
 TEST(MaskReader, cells_are_listed_so_that_queries_see_intervals_of_them) {
   constexpr int64_t keys = 40, queries = 16;
