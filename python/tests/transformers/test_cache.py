@@ -118,6 +118,16 @@ def test_repeated_and_selected_rows_continue() -> None:
     torch.testing.assert_close(*found, atol=1e-4, rtol=0)
 
 
+def test_rows_that_share_a_prompt_read_it_once() -> None:
+    model, prompt, rows = build("llama"), 200, 4
+    cache = FolioCache(model.config, page_size=16)
+    logits_after(model, "folio", cache, [random_tokens(1, prompt)])
+    cache.batch_repeat_interleave(rows)
+    logits_after(model, "folio", cache, [random_tokens(rows, 1, seed=6)])
+    shared = prompt // 64 * 64
+    assert cache.step(prompt, 1).keys_read == [shared + rows * (prompt + 1 - shared)]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_stock_attention_reads_a_folio_cache(kind: str) -> None:
     model = build(kind)
