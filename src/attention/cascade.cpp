@@ -52,8 +52,11 @@ ScheduleSize cascade_bounds(const AttentionProblem& problem, const AttentionLimi
   size.tasks = (shared + own + 4 * pieces_of_worker * workers).value();
   size.splits = own.value();
   size.shared_queries = (levels * heads * tokens).value();
-  const CheckedSize bytes = CheckedSize(heads) * limits.batch * (limits.shared_levels + 2) *
-                            state_bytes(geometry, std::min(tokens * group, most_rows(geometry)));
+  // a member's rows of some heads are padded to 16 at the most
+  const CheckedSize rows = heads * (CheckedSize(tokens) * group + limits.batch * int64_t{16});
+  const CheckedSize bytes =
+      rows * (limits.shared_levels + 2) * ceil_div(geometry.partial_bytes, geometry.rows) +
+      workers * 2 * pieces_of_worker * geometry.partial_bytes;
   size.partial_bytes = std::min(bytes.value(), states_bytes_max);
   return size;
 }
@@ -108,17 +111,26 @@ void Cascade::add_tasks(int64_t total, const ScheduleSize& room, ScheduleSize& s
   for (size_t i = 0; i < nodes_.size();) {
     const std::span<CascadeNode> tree = tree_from(i);
     i += tree.size();
-    int64_t rows = 0;
-    for (const int32_t b : members_of(tree.front())) rows = std::max(rows, rows_of(b));
-    const int32_t together = heads_together(heads_, rows, geometry_);
-    const ScheduleSize before = size;
-    for (int32_t head = 0; head < heads_; head += together) {
-      if (add_tree(tree, {head, std::min(together, heads_ - head)}, size)) continue;
-      size = before;
-      for (const int32_t b : members_of(tree.front())) members()[b].is_left = true;
-      break;
-    }
+    pieces_ = pieces_of_worker;
+    if (add_tree(tree, size)) continue;
+    pieces_ = 0;  // fewer states, if workers have to wait
+    if (add_tree(tree, size)) continue;
+    for (const int32_t b : members_of(tree.front())) members()[b].is_left = true;
   }
+}
+
+/// All heads or, without room, nothing.
+bool Cascade::add_tree(std::span<CascadeNode> tree, ScheduleSize& size) const {
+  int64_t rows = 0;
+  for (const int32_t b : members_of(tree.front())) rows = std::max(rows, rows_of(b));
+  const int32_t together = heads_together(heads_, rows, geometry_);
+  const ScheduleSize before = size;
+  for (int32_t head = 0; head < heads_; head += together) {
+    if (add_heads(tree, {head, std::min(together, heads_ - head)}, size)) continue;
+    size = before;
+    return false;
+  }
+  return true;
 }
 
 std::span<const int32_t> Cascade::members_of(const CascadeNode& node) const {
@@ -147,21 +159,26 @@ std::span<CascadeNode> Cascade::tree_from(size_t node) const {
   return nodes_.subspan(node, end - node);
 }
 
-/// The largest of a node, whole: its queries in nearly equal parts.
+/// The largest of a node, whole: its queries in nearly equal parts, as many heads as fit and leave
+/// work for all workers.
 Task Cascade::shared_task(const CascadeNode& node, Heads heads) const {
   int64_t rows = 0;
   for (const int32_t b : members_of(node)) rows += rows_of(b);
-  const int64_t queries = rows / group_, most = geometry_.rows / group_;
+  const int64_t queries = rows / group_, parts = ceil_div(queries, geometry_.rows / group_);
   Task task;
   task.sequence = members_of(node).front();
-  task.row_end = static_cast<int32_t>(ceil_div(queries, ceil_div(queries, most)) * group_);
+  task.row_end = static_cast<int32_t>(ceil_div(queries, parts) * group_);
   task.head = heads.begin;
-  task.heads = heads_together(heads.count, task.row_end, geometry_);
   task.key_begin = node.key_begin;
   task.key_end = node.key_end;
   task.first_state = node.first_state;
-  task.cost = int64_t{task.key_end - task.key_begin} * task.heads *
-              (padded_rows(task.row_end, geometry_) + geometry_.key_cost);
+  const int64_t head_cost = int64_t{task.key_end - task.key_begin} *
+                            (padded_rows(task.row_end, geometry_) + geometry_.key_cost);
+  const int64_t pieces = wanted(head_cost * heads.count * parts);
+  const int64_t groups = ceil_div(pieces, parts * spans_of(task, geometry_));
+  task.heads = std::min(heads_together(heads.count, task.row_end, geometry_),
+                        static_cast<int32_t>(std::max<int64_t>(1, heads.count / groups)));
+  task.cost = head_cost * task.heads;
   return task;
 }
 
@@ -183,11 +200,14 @@ Task Cascade::own_task(int32_t b, Heads heads) const {
   return task;
 }
 
+/// Into how many pieces so much of the step's cost is best divided; at least one.
+int64_t Cascade::wanted(int64_t cost) const {
+  return workers_ == 1 ? 1 : std::max<int64_t>(1, ceil_div(cost * pieces_ * workers_, total_));
+}
+
 int64_t Cascade::pieces_of(const Task& task) const {
   if (task.key_begin == task.key_end) return 0;
-  const int64_t spans = spans_of(task, geometry_);
-  if (workers_ == 1) return 1;
-  return std::clamp<int64_t>(ceil_div(task.cost * pieces_of_worker * workers_, total_), 1, spans);
+  return std::min(wanted(task.cost), spans_of(task, geometry_));
 }
 
 /// One of so many pieces, which end at spans, with its states but not their number.
@@ -213,7 +233,7 @@ int32_t Cascade::states_of(const Task& task) const {
   return states;
 }
 
-bool Cascade::add_tree(std::span<CascadeNode> tree, Heads heads, ScheduleSize& size) const {
+bool Cascade::add_heads(std::span<CascadeNode> tree, Heads heads, ScheduleSize& size) const {
   for (CascadeNode& node : tree) {
     node.first_state = node.parent < 0 ? 0 : nodes_[static_cast<size_t>(node.parent)].end_state;
     node.end_state = node.first_state + states_of(shared_task(node, heads));

@@ -81,10 +81,12 @@ class Cascade {
   [[nodiscard]] std::span<CascadeNode> tree_from(size_t node) const;
   [[nodiscard]] Task shared_task(const CascadeNode& node, Heads heads) const;
   [[nodiscard]] Task own_task(int32_t b, Heads heads) const;
+  [[nodiscard]] int64_t wanted(int64_t cost) const;
   [[nodiscard]] int64_t pieces_of(const Task& task) const;
   [[nodiscard]] Task piece_of(const Task& task, int64_t piece, int64_t pieces) const;
   [[nodiscard]] int32_t states_of(const Task& task) const;
-  [[nodiscard]] bool add_tree(std::span<CascadeNode> tree, Heads heads, ScheduleSize& size) const;
+  [[nodiscard]] bool add_tree(std::span<CascadeNode> tree, ScheduleSize& size) const;
+  [[nodiscard]] bool add_heads(std::span<CascadeNode> tree, Heads heads, ScheduleSize& size) const;
   [[nodiscard]] bool add_split(int32_t b, Heads heads, ScheduleSize& size) const;
   [[nodiscard]] bool add_shared(const CascadeNode& node, Heads heads, ScheduleSize& size) const;
   [[nodiscard]] bool add_pieces(const Task& task, int64_t pieces, ScheduleSize& size) const;
@@ -98,6 +100,7 @@ class Cascade {
   std::span<CascadeNode> nodes_;
   ScheduleSize bounds_;
   int64_t total_ = 0;
+  int64_t pieces_ = 0;  // of a worker's share of the step
 };
 
 /// What it adds to the bounds of a schedule; nothing where `limits` or the kernel want no sharing.

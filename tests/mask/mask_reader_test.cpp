@@ -107,8 +107,7 @@ TEST(MaskReader, sequences_with_a_prefix_in_common_are_table_rows_that_begin_ali
   ASSERT_EQ(masked->batch.size, queries);
   for (int32_t b = 0; b < queries; ++b) {
     ASSERT_EQ(masked->batch.context_lengths[b], prefix + own);
-    const uint32_t* const row =
-        masked->batch.table.entries + masked->batch.table.row_start(b);
+    const uint32_t* const row = masked->batch.table.entries + masked->batch.table.row_start(b);
     for (int64_t i = 0; i < prefix; ++i) EXPECT_EQ(row[i], i);
     for (int64_t i = 0; i < own; ++i) EXPECT_EQ(row[prefix + i], prefix + i * queries + b);
   }
