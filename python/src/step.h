@@ -16,8 +16,7 @@ class Step : public BatchHolder {
 
   /// Appends `rows` where they are not null, then attends over `pages`.
   nb::object attend(nb::handle kind, const Pages& pages, const AttendArrays& arrays,
-                    const RopeTable* rope, nb::handle q_norm, float norm_eps,
-                    const AppendArrays* rows);
+                    const RopeTable* rope, const NormArrays& q_norm, const AppendArrays* rows);
 
  private:
   /// One plan: of a kind, over planes of one geometry, with one set of options.
