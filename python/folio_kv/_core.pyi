@@ -313,16 +313,17 @@ def attend(attention: Attention, plan: Plan, pages: Pages, q: object, *, bias: o
     Attention of a plan's batch over pages. Arguments and errors as for a Step.
     """
 
-def append(batch: Batch | None, pages: Pages, k: object, v: object | None = None, *, slots: object | None = None, rope: Rope | None = None, k_norm: object | None = None, norm_eps: float = 9.999999974752427e-07) -> None:
+def append(batch: Batch | None, pages: Pages, k: object, v: object | None = None, *, slots: object | None = None, rope: Rope | None = None, k_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, k_norm_shift: object | None = None) -> None:
     """
     Writes k and v into pages. Without a batch: as many rows as there are slots.
 
     Arguments and errors as for a Step; nothing is written where it raises.
     """
 
-def rotate(batch: Batch | None, q: object, *, rope: Rope | None = None, q_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, out: object | None = None, pages: Pages | None = None) -> object:
+def rotate(batch: Batch | None, q: object, *, rope: Rope | None = None, q_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, out: object | None = None, pages: Pages | None = None, q_norm_shift: object | None = None) -> object:
     """
-    RMSNorm (q_norm), then rotary embedding (rope) of q [tokens, heads, dim].
+    RMSNorm (q_norm), or LayerNorm (q_norm and q_norm_shift), then rotary embedding (rope) of q
+    [tokens, heads, dim].
 
     Without a batch the rope needs positions. out: an array to write, q itself too; None: one of q's
     library. pages: q is turned for their keys, last of all, where they are rotated or have channel
@@ -381,14 +382,15 @@ class Step(Batch):
     def __init__(self, query_offsets: object, context_lengths: object, table: object, *, row_starts: object | None = None, query_positions: object | None = None, key_positions: object | None = None, visible: object | None = None, tree: object | None = None, selected: object | None = None, alibi_positions: object | None = None) -> None:
         """As Batch. Plans are made by the first layer of each kind."""
 
-    def __call__(self, kind: Kind, pages: Pages, q: object, k: object | None = None, v: object | None = None, *, slots: object | None = None, rope: Rope | None = None, q_norm: object | None = None, k_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, bias: object | None = None, sinks: object | None = None, alibi: object | None = None, out: object | None = None, lse: object | None = None) -> object:
+    def __call__(self, kind: Kind, pages: Pages, q: object, k: object | None = None, v: object | None = None, *, slots: object | None = None, rope: Rope | None = None, q_norm: object | None = None, k_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, bias: object | None = None, sinks: object | None = None, alibi: object | None = None, out: object | None = None, lse: object | None = None, q_norm_shift: object | None = None, k_norm_shift: object | None = None) -> object:
         """
         Writes k and v into the pages, where they are given, and attends.
 
         q: [tokens, q_heads, head_size]; k, v: [tokens, kv_heads, head_size]; f32, bf16 or f16, any strides
             of tokens and heads. Rows beyond the batch's tokens are padding: they are ignored.
         slots: int64 [tokens] page * page_size + offset, negative to skip; None: by table and lengths.
-        rope, q_norm, k_norm: rotate and normalise q and k on the way; the norms are f32 [head_size].
+        rope, q_norm, k_norm: rotate and normalise q and k on the way; the norms are f32 [head_size]:
+            RMSNorm, with q_norm_shift and k_norm_shift of the same shape LayerNorm.
         bias: [q_heads or 1, tokens, keys], or for each sequence [batch or 1, q_heads or 1, new tokens,
             keys], added to the logits; -inf hides. sinks: sink logits [q_heads], or of each query
             [tokens, q_heads]. Both f32, bf16 or f16. alibi: f32 [q_heads] slopes.
@@ -398,7 +400,7 @@ class Step(Batch):
         Raises Error for arrays that do not fit, Unsupported where no kernel serves the call.
         """
 
-    def append(self, pages: Pages, k: object, v: object | None = None, *, slots: object | None = None, rope: Rope | None = None, k_norm: object | None = None, norm_eps: float = 9.999999974752427e-07) -> None:
+    def append(self, pages: Pages, k: object, v: object | None = None, *, slots: object | None = None, rope: Rope | None = None, k_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, k_norm_shift: object | None = None) -> None:
         """
         Writes k and v of the new tokens into the pages. Arguments and errors as for a call.
         """
@@ -406,9 +408,9 @@ class Step(Batch):
     def attend(self, kind: Kind, pages: Pages, q: object, *, bias: object | None = None, sinks: object | None = None, alibi: object | None = None, out: object | None = None, lse: object | None = None) -> object:
         """Attention alone. Arguments and errors as for a call."""
 
-    def rotate(self, q: object, *, rope: Rope | None = None, q_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, out: object | None = None, pages: Pages | None = None) -> object:
+    def rotate(self, q: object, *, rope: Rope | None = None, q_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, out: object | None = None, pages: Pages | None = None, q_norm_shift: object | None = None) -> object:
         """
-        RMSNorm, rotary embedding and turn of q alone. Arguments and errors as for rotate().
+        Norm, rotary embedding and turn of q alone. Arguments and errors as for rotate().
         """
 
     def over(self, kind: Kind, pages: Pages, q: object, k: object, v: object | None = None, *, sinks: object | None = None, alibi: object | None = None, out: object | None = None, lse: object | None = None) -> object:
@@ -1400,7 +1402,8 @@ class HandoverSender:
 
         planes: a KVCache, or a sequence of Pages, one a layer, which are equal but for their places; or
         groups, of all the pool's: as of CacheManager, with "first_head" and "total_heads", and of states
-        "state_parts", bytes of a head of each part, instead of "hit_interval". regions: KVCaches, or
+        "state_parts", bytes of a head of each part, instead of "hit_interval"; behind them those whose
+        layers lie in the pages of another group, its number in "on_pages_of". regions: KVCaches, or
         contiguous arrays, in which the planes lie: registered with the transport now, so before its address
         is told. model: at most 32 bytes that stand for the model, equal on both ends. first_head: the first
         KV head of the planes, of total_heads; 0: all are here. idle_ms: a handover of which nothing is

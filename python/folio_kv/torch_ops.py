@@ -50,7 +50,10 @@ _KIND = (
     "int sink_tokens=0, bool causal=True, int v_in_key=0, str reproducible='plan'"
 )
 _PLACES = "Tensor? slots=None, Tensor? cos_sin=None, Tensor? positions=None"
-_ROPE = "bool interleaved=False, int first_dim=0, Tensor? k_norm=None, float norm_eps=1e-6"
+_ROPE = (
+    "bool interleaved=False, int first_dim=0, Tensor? k_norm=None, float norm_eps=1e-6, "
+    "Tensor? k_norm_shift=None"
+)
 _INPUTS = "Tensor? bias=None, Tensor? sinks=None, Tensor? alibi=None"
 _SCALES = "Tensor? key_scales=None, Tensor? value_scales=None"
 _SCALES_WRITTEN = "Tensor(c!)? key_scales=None, Tensor(d!)? value_scales=None"
@@ -65,9 +68,11 @@ _SCHEMAS = {
     "attend_lse": f"(Tensor q, Tensor key_cache, Tensor? value_cache, {_BATCH}, *, {_KIND}, "
     f"{_INPUTS}, {_SCALES}, {_ORDER}) -> (Tensor, Tensor)",
     "step": f"(Tensor q, Tensor k, Tensor? v, {_WRITTEN}, {_BATCH}, *, {_KIND}, {_INPUTS}, "
-    f"{_PLACES}, {_ROPE}, Tensor? q_norm=None, {_SCALES_WRITTEN}, {_ORDER}) -> Tensor",
+    f"{_PLACES}, {_ROPE}, Tensor? q_norm=None, Tensor? q_norm_shift=None, {_SCALES_WRITTEN}, "
+    f"{_ORDER}) -> Tensor",
     "rotate": "(Tensor q, Tensor cos_sin, Tensor positions, *, bool interleaved=False, "
-    "int first_dim=0, Tensor? q_norm=None, float norm_eps=1e-6) -> Tensor",
+    "int first_dim=0, Tensor? q_norm=None, float norm_eps=1e-6, Tensor? q_norm_shift=None) "
+    "-> Tensor",
     "merge": "(Tensor[] outs, Tensor[] lses) -> (Tensor, Tensor)",
     "copy_pages": "(Tensor(a!)[] key_caches, Tensor(b!)[] value_caches, Tensor copies) -> ()",
 }
@@ -154,7 +159,7 @@ def _empty_out(q: torch.Tensor, v_dim: int, step: Step | None) -> torch.Tensor:
 def _append_op(
     k, v, key_cache, value_cache, query_offsets, context_lengths, table, *, slots=None,
     cos_sin=None, positions=None, interleaved=False, first_dim=0, k_norm=None, norm_eps=1e-6,
-    key_scales=None, value_scales=None, order="NHD",
+    k_norm_shift=None, key_scales=None, value_scales=None, order="NHD",
 ):  # fmt: skip
     _append(
         _steps.get(query_offsets, context_lengths, table),
@@ -165,6 +170,7 @@ def _append_op(
         rope=_rope(cos_sin, positions, interleaved, first_dim),
         k_norm=k_norm,
         norm_eps=norm_eps,
+        k_norm_shift=k_norm_shift,
     )
 
 
@@ -194,8 +200,8 @@ def _step_op(
     q, k, v, key_cache, value_cache, query_offsets, context_lengths, table, *, scale=None,
     softcap=0.0, window_left=-1, window_right=-1, chunk=0, sink_tokens=0, causal=True, v_in_key=0,
     reproducible="plan", bias=None, sinks=None, alibi=None, slots=None, cos_sin=None,
-    positions=None, interleaved=False, first_dim=0, k_norm=None, norm_eps=1e-6, q_norm=None,
-    key_scales=None, value_scales=None, order="NHD",
+    positions=None, interleaved=False, first_dim=0, k_norm=None, norm_eps=1e-6, k_norm_shift=None,
+    q_norm=None, q_norm_shift=None, key_scales=None, value_scales=None, order="NHD",
 ):  # fmt: skip
     step = _steps.get(query_offsets, context_lengths, table)
     pages = _pages("step", key_cache, value_cache, order, key_scales, value_scales, v_in_key > 0)
@@ -219,16 +225,21 @@ def _step_op(
         sinks=sinks,
         alibi=alibi,
         out=out,
+        q_norm_shift=q_norm_shift,
+        k_norm_shift=k_norm_shift,
     )
     return out
 
 
 def _rotate_op(
-    q, cos_sin, positions, *, interleaved=False, first_dim=0, q_norm=None, norm_eps=1e-6
-):
+    q, cos_sin, positions, *, interleaved=False, first_dim=0, q_norm=None, norm_eps=1e-6,
+    q_norm_shift=None,
+):  # fmt: skip
     rope = _rope(cos_sin, positions, interleaved, first_dim)
     out = torch.empty(q.shape, dtype=q.dtype)
-    _rotate(None, q, rope=rope, q_norm=q_norm, norm_eps=norm_eps, out=out)
+    _rotate(
+        None, q, rope=rope, q_norm=q_norm, norm_eps=norm_eps, out=out, q_norm_shift=q_norm_shift
+    )
     return out
 
 

@@ -208,7 +208,7 @@ void append_rows(const BatchHolder* batch, const Pages& pages, const AppendArray
   if (arrays.slots.is_none()) batch->expect_room(key.page_size);
   AppendArgs args;
   args.k = rows_of(k, rows);
-  Array v, norm;
+  Array v, norm, shift;
   if (!arrays.v.is_none()) {
     v = array_of(arrays.v, "v");
     args.v = rows_of(v, rows);
@@ -216,8 +216,9 @@ void append_rows(const BatchHolder* batch, const Pages& pages, const AppendArray
   args.key = key;
   args.value = pages.planes().value;
   args.slots = slots.data;
-  args.k_norm = floats_of(arrays.k_norm, "k_norm", {key.head_size}, norm);
-  args.norm_eps = arrays.norm_eps;
+  args.k_norm = floats_of(arrays.k_norm.weights, "k_norm", {key.head_size}, norm);
+  args.k_norm_shift = floats_of(arrays.k_norm.shifts, "k_norm_shift", {key.head_size}, shift);
+  args.norm_eps = arrays.k_norm.eps;
   if (arrays.rope != nullptr) {
     arrays.rope->expect_tokens(rows);
     args.rope = &arrays.rope->rope;
@@ -237,9 +238,11 @@ void rotate_rows(const BatchHolder* batch, const Array& q, const RopeTable* rope
   RotateArgs args;
   args.q = rows_of(q, out.extent[0]);
   args.out = out;
-  Array norm;
-  args.q_norm = floats_of(options.q_norm, "q_norm", {args.q.extent[2]}, norm);
-  args.norm_eps = options.norm_eps;
+  const int64_t size = args.q.extent[2];
+  Array norm, shift;
+  args.q_norm = floats_of(options.q_norm.weights, "q_norm", {size}, norm);
+  args.q_norm_shift = floats_of(options.q_norm.shifts, "q_norm_shift", {size}, shift);
+  args.norm_eps = options.q_norm.eps;
   if (options.pages != nullptr) args.key = &options.pages->planes().key;
   if (rope != nullptr) {
     rope->expect_tokens(out.extent[0]);

@@ -59,11 +59,17 @@ class AttendCall {
   nb::object out_result_, lse_result_;
 };
 
+/// The optional arrays of a norm: of a LayerNorm both.
+struct NormArrays {
+  nb::handle weights = nb::none(), shifts = nb::none();
+  float eps = 1e-6f;
+};
+
 /// The optional arrays of an append.
 struct AppendArrays {
-  nb::handle k, v, slots, k_norm;
+  nb::handle k, v, slots;
   const RopeTable* rope = nullptr;
-  float norm_eps = 1e-6f;
+  NormArrays k_norm = {};
 };
 
 /// Reads the arrays and appends, with the GIL released. `batch` may be null where slots are given.
@@ -71,8 +77,7 @@ void append_rows(const BatchHolder* batch, const Pages& pages, const AppendArray
 
 /// What is done to q beside the rope.
 struct RotateOptions {
-  nb::handle q_norm;
-  float norm_eps = 1e-6f;
+  NormArrays q_norm = {};
   const Pages* pages = nullptr;  ///< for whose keys q is turned
 };
 

@@ -186,25 +186,27 @@ rotated dimension. positions: [tokens] rows of the table; None: the tokens' posi
   m.def(
       "append",
       [](const BatchHolder* batch, const Pages& pages, nb::handle k, nb::handle v, nb::handle slots,
-         const RopeTable* rope, nb::handle k_norm, float norm_eps) {
-        append_rows(batch, pages, {k, v, slots, k_norm, rope, norm_eps});
+         const RopeTable* rope, nb::handle k_norm, float norm_eps, nb::handle k_norm_shift) {
+        append_rows(batch, pages, {k, v, slots, rope, {k_norm, k_norm_shift, norm_eps}});
       },
       nb::arg("batch").none(), nb::arg("pages"), nb::arg("k"), nb::arg("v").none() = none,
       nb::kw_only(), nb::arg("slots").none() = none, nb::arg("rope").none() = none,
       nb::arg("k_norm").none() = none, nb::arg("norm_eps") = 1e-6f,
+      nb::arg("k_norm_shift").none() = none,
       R"(Writes k and v into pages. Without a batch: as many rows as there are slots.
 
 Arguments and errors as for a Step; nothing is written where it raises.)");
   m.def(
       "rotate",
       [](const BatchHolder* batch, nb::handle q, const RopeTable* rope, nb::handle q_norm,
-         float norm_eps, nb::handle out, const Pages* pages) {
-        return rotate_q(batch, q, rope, {q_norm, norm_eps, pages}, out);
+         float norm_eps, nb::handle out, const Pages* pages, nb::handle q_norm_shift) {
+        return rotate_q(batch, q, rope, {{q_norm, q_norm_shift, norm_eps}, pages}, out);
       },
       nb::arg("batch").none(), nb::arg("q"), nb::kw_only(), nb::arg("rope").none() = none,
       nb::arg("q_norm").none() = none, nb::arg("norm_eps") = 1e-6f, nb::arg("out").none() = none,
-      nb::arg("pages").none() = none,
-      R"(RMSNorm (q_norm), then rotary embedding (rope) of q [tokens, heads, dim].
+      nb::arg("pages").none() = none, nb::arg("q_norm_shift").none() = none,
+      R"(RMSNorm (q_norm), or LayerNorm (q_norm and q_norm_shift), then rotary embedding (rope) of q
+[tokens, heads, dim].
 
 Without a batch the rope needs positions. out: an array to write, q itself too; None: one of q's
 library. pages: q is turned for their keys, last of all, where they are rotated or have channel

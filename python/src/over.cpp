@@ -134,7 +134,7 @@ nb::object attend_over(Step& step, nb::handle kind_object, const Pages& pages,
     const WithoutGil released;
     merge(parts, call.args().out, call.args().lse, executor).or_throw();
   }
-  append_rows(&step, pages, {k, v, nb::none(), nb::none(), nullptr, 1e-6f});
+  append_rows(&step, pages, {k, v, nb::none()});
   return call.result();
 }
 

@@ -24,8 +24,10 @@ AnyTensor<3> scratch_rows(const ConstTensor<3>& q, Scratch& memory) {
 }
 
 void expect_none_without_k(const AppendArrays& rows) {
-  const std::pair<const char*, nb::handle> given[] = {
-      {"v", rows.v}, {"slots", rows.slots}, {"k_norm", rows.k_norm}};
+  const std::pair<const char*, nb::handle> given[] = {{"v", rows.v},
+                                                      {"slots", rows.slots},
+                                                      {"k_norm", rows.k_norm.weights},
+                                                      {"k_norm_shift", rows.k_norm.shifts}};
   for (const auto& [name, array] : given)
     if (!array.is_none()) refuse_argument("{}: given without k", name);
 }
@@ -33,11 +35,12 @@ void expect_none_without_k(const AppendArrays& rows) {
 nb::object call_step(Step& step, nb::handle_t<Kind> kind, const Pages& pages, nb::handle q,
                      nb::handle k, nb::handle v, nb::handle slots, const RopeTable* rope,
                      nb::handle q_norm, nb::handle k_norm, float norm_eps, nb::handle bias,
-                     nb::handle sinks, nb::handle alibi, nb::handle out, nb::handle lse) {
-  const AppendArrays rows{k, v, slots, k_norm, rope, norm_eps};
+                     nb::handle sinks, nb::handle alibi, nb::handle out, nb::handle lse,
+                     nb::handle q_norm_shift, nb::handle k_norm_shift) {
+  const AppendArrays rows{k, v, slots, rope, {k_norm, k_norm_shift, norm_eps}};
   if (k.is_none()) expect_none_without_k(rows);
-  return step.attend(kind, pages, {q, bias, sinks, alibi, out, lse}, rope, q_norm, norm_eps,
-                     k.is_none() ? nullptr : &rows);
+  return step.attend(kind, pages, {q, bias, sinks, alibi, out, lse}, rope,
+                     {q_norm, q_norm_shift, norm_eps}, k.is_none() ? nullptr : &rows);
 }
 
 }  // namespace
@@ -66,16 +69,16 @@ std::vector<int64_t> Step::keys_read() {
 }
 
 nb::object Step::attend(nb::handle kind, const Pages& pages, const AttendArrays& arrays,
-                        const RopeTable* rope, nb::handle q_norm, float norm_eps,
-                        const AppendArrays* rows) {
+                        const RopeTable* rope, const NormArrays& q_norm, const AppendArrays* rows) {
   AttendCall call(arrays, nb::cast<const Kind&>(kind), pages, *this);
   Scratch rotated;
-  if (rope != nullptr || !q_norm.is_none()) {
+  const bool has_norm = !q_norm.weights.is_none() || !q_norm.shifts.is_none();
+  if (rope != nullptr || has_norm) {
     if (nb::cast<const Kind&>(kind).options().q_is_turned)
       refuse_argument("{}: given for a kind with q_is_turned, expected q from rotate",
                       rope != nullptr ? "rope" : "q_norm");
     const AnyTensor<3> turned = scratch_rows(call.args().q, rotated);
-    rotate_rows(this, array_of(arrays.q, "q"), rope, {q_norm, norm_eps}, turned);
+    rotate_rows(this, array_of(arrays.q, "q"), rope, {q_norm}, turned);
     call.set_q(turned);
   }
   const Planned& p = planned(kind, pages, call.options());
@@ -105,12 +108,14 @@ void bind_step(nb::module_& m) {
            nb::arg("norm_eps") = 1e-6f, nb::arg("bias").none() = none,
            nb::arg("sinks").none() = none, nb::arg("alibi").none() = none,
            nb::arg("out").none() = none, nb::arg("lse").none() = none,
+           nb::arg("q_norm_shift").none() = none, nb::arg("k_norm_shift").none() = none,
            R"(Writes k and v into the pages, where they are given, and attends.
 
 q: [tokens, q_heads, head_size]; k, v: [tokens, kv_heads, head_size]; f32, bf16 or f16, any strides
     of tokens and heads. Rows beyond the batch's tokens are padding: they are ignored.
 slots: int64 [tokens] page * page_size + offset, negative to skip; None: by table and lengths.
-rope, q_norm, k_norm: rotate and normalise q and k on the way; the norms are f32 [head_size].
+rope, q_norm, k_norm: rotate and normalise q and k on the way; the norms are f32 [head_size]:
+    RMSNorm, with q_norm_shift and k_norm_shift of the same shape LayerNorm.
 bias: [q_heads or 1, tokens, keys], or for each sequence [batch or 1, q_heads or 1, new tokens,
     keys], added to the logits; -inf hides. sinks: sink logits [q_heads], or of each query
     [tokens, q_heads]. Both f32, bf16 or f16. alibi: f32 [q_heads] slopes.
@@ -125,19 +130,19 @@ Raises Error for arrays that do not fit, Unsupported where no kernel serves the 
   type.def(
       "append",
       [](Step& step, const Pages& pages, nb::handle k, nb::handle v, nb::handle slots,
-         const RopeTable* rope, nb::handle k_norm, float norm_eps) {
-        append_rows(&step, pages, {k, v, slots, k_norm, rope, norm_eps});
+         const RopeTable* rope, nb::handle k_norm, float norm_eps, nb::handle k_norm_shift) {
+        append_rows(&step, pages, {k, v, slots, rope, {k_norm, k_norm_shift, norm_eps}});
       },
       nb::arg("pages"), nb::arg("k"), nb::arg("v").none() = none, nb::kw_only(),
       nb::arg("slots").none() = none, nb::arg("rope").none() = none,
       nb::arg("k_norm").none() = none, nb::arg("norm_eps") = 1e-6f,
+      nb::arg("k_norm_shift").none() = none,
       "Writes k and v of the new tokens into the pages. Arguments and errors as for a call.");
   type.def(
       "attend",
       [](Step& step, nb::handle_t<Kind> kind, const Pages& pages, nb::handle q, nb::handle bias,
          nb::handle sinks, nb::handle alibi, nb::handle out, nb::handle lse) {
-        return step.attend(kind, pages, {q, bias, sinks, alibi, out, lse}, nullptr, nb::none(),
-                           1e-6f, nullptr);
+        return step.attend(kind, pages, {q, bias, sinks, alibi, out, lse}, nullptr, {}, nullptr);
       },
       nb::arg("kind"), nb::arg("pages"), nb::arg("q"), nb::kw_only(), nb::arg("bias").none() = none,
       nb::arg("sinks").none() = none, nb::arg("alibi").none() = none, nb::arg("out").none() = none,
@@ -145,12 +150,13 @@ Raises Error for arrays that do not fit, Unsupported where no kernel serves the 
   type.def(
       "rotate",
       [](const Step& step, nb::handle q, const RopeTable* rope, nb::handle q_norm, float norm_eps,
-         nb::handle out, const Pages* pages) {
-        return rotate_q(&step, q, rope, {q_norm, norm_eps, pages}, out);
+         nb::handle out, const Pages* pages, nb::handle q_norm_shift) {
+        return rotate_q(&step, q, rope, {{q_norm, q_norm_shift, norm_eps}, pages}, out);
       },
       nb::arg("q"), nb::kw_only(), nb::arg("rope").none() = none, nb::arg("q_norm").none() = none,
       nb::arg("norm_eps") = 1e-6f, nb::arg("out").none() = none, nb::arg("pages").none() = none,
-      "RMSNorm, rotary embedding and turn of q alone. Arguments and errors as for rotate().");
+      nb::arg("q_norm_shift").none() = none,
+      "Norm, rotary embedding and turn of q alone. Arguments and errors as for rotate().");
   type.def(
       "over",
       [](Step& step, nb::handle_t<Kind> kind, const Pages& pages, nb::handle q, nb::handle k,

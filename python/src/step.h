@@ -17,8 +17,7 @@ class Step : public BatchHolder {
 
   /// Appends `rows` where they are not null, then attends over `pages`.
   nb::object attend(nb::handle kind, const Pages& pages, const AttendArrays& arrays,
-                    const RopeTable* rope, nb::handle q_norm, float norm_eps,
-                    const AppendArrays* rows);
+                    const RopeTable* rope, const NormArrays& q_norm, const AppendArrays* rows);
 
   /// Of each plan that was made.
   std::vector<int64_t> keys_read();

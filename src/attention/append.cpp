@@ -116,7 +116,7 @@ Call call_of(const Batch& batch, const AppendArgs& args, int64_t threads) {
   call.rope = args.rope;
   call.kernel = &rows::kernel();
   add_plane(call, args.k, args.key);
-  transform(call.rows[0], args.rope, args.k_norm, args.norm_eps);
+  transform(call.rows[0], args.rope, {args.k_norm, args.k_norm_shift, args.norm_eps});
   if (args.v.data != nullptr) add_plane(call, args.v, args.value);
   int64_t elements = 0, bytes = 0;  // of a token
   for (int i = 0; i < call.num_planes; ++i) {

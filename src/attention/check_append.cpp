@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "attention/positions.h"
+#include "cache/check_alignment.h"
 #include "cache/check_reach.h"
 #include "cache/check_tensor.h"
 #include "cache/check_view.h"
@@ -68,6 +69,33 @@ Status check_value(const Border& at, const AppendArgs& args, int64_t tokens) {
   return check_source(at, "v", args.v, "k and value", args.value, tokens);
 }
 
+/// The norm of a call, and what its weights are called there.
+struct NamedNorm {
+  const char* name;
+  const float* weights;
+  const float* shifts;
+  float eps;
+};
+
+Status check_norm(const Border& at, const NamedNorm& norm) {
+  constexpr Alignment floats = natural_alignment(DType::f32);
+  if (norm.shifts != nullptr && norm.weights == nullptr)
+    return fail(Errc::invalid_argument,
+                "{}: {}_shift is given, expected none without {}, the weights of the norm",
+                at.function, norm.name, norm.name);
+  if (norm.weights == nullptr) return {};
+  if (norm.shifts != nullptr && at.memory != Memory::cpu)
+    return fail(Errc::unsupported, "{}: {}_shift is given, expected none: only CPUs have LayerNorm",
+                at.function, norm.name);
+  if (Status s = check_aligned(at.function, norm.name, "", norm.weights, floats); !s.is_ok())
+    return s;
+  if (Status s = check_aligned(at.function, norm.name, "_shift", norm.shifts, floats); !s.is_ok())
+    return s;
+  if (norm.eps >= 0.0f && norm.eps <= 0x1.fffffep127f) return {};
+  return fail(Errc::invalid_argument, "{}: norm_eps is {}, expected a finite number of at least 0",
+              at.function, static_cast<double>(norm.eps));
+}
+
 /// The table, and that every token has a row of it.
 Status check_rotation(const Border& at, const Batch& batch, const Rope& rope, int32_t head_size,
                       const char* of, int64_t tokens, const char* tokens_of,
@@ -80,12 +108,13 @@ Status check_rotation(const Border& at, const Batch& batch, const Rope& rope, in
 /// What happens to K on its way.
 Status check_transform(const Border& at, const Batch& batch, const AppendArgs& args,
                        int64_t tokens) {
-  if (args.rope == nullptr && args.k_norm == nullptr) return {};
+  if (args.rope == nullptr && args.k_norm == nullptr && args.k_norm_shift == nullptr) return {};
   const int32_t head_size = args.key.head_size;
   if (Status s = check_head_size(at.function, "key", head_size, "K is normalised or rotated");
       !s.is_ok())
     return s;
-  if (Status s = check_norm(at.function, "k_norm", args.k_norm, args.norm_eps); !s.is_ok())
+  if (Status s = check_norm(at, {"k_norm", args.k_norm, args.k_norm_shift, args.norm_eps});
+      !s.is_ok())
     return s;
   if (args.rope == nullptr) return {};
   return check_rotation(at, batch, *args.rope, head_size, "key", tokens, "k", args.slots);
@@ -164,7 +193,9 @@ Status check_rotate(const char* function, const Batch& batch, const RotateArgs& 
   if (tokens == 0) return {};
   if (Status s = check_q(at, args.q); !s.is_ok()) return s;
   if (Status s = check_out(at, args); !s.is_ok()) return s;
-  if (Status s = check_norm(function, "q_norm", args.q_norm, args.norm_eps); !s.is_ok()) return s;
+  if (Status s = check_norm(at, {"q_norm", args.q_norm, args.q_norm_shift, args.norm_eps});
+      !s.is_ok())
+    return s;
   if (args.key != nullptr) {
     if (Status s = check_key(at, args); !s.is_ok()) return s;
   }

@@ -87,17 +87,6 @@ Status check_rope(const char* function, const Rope& rope, int32_t head_size,
               function, int64_t{rope.first_dim} + rope.dims, head_size, of);
 }
 
-Status check_norm(const char* function, const char* name, const float* weights,
-                  float eps) noexcept {
-  if (weights == nullptr) return {};
-  if (Status s = check_aligned(function, name, "", weights, natural_alignment(DType::f32));
-      !s.is_ok())
-    return s;
-  if (eps >= 0.0f && eps <= 0x1.fffffep127f) return {};
-  return fail(Errc::invalid_argument, "{}: norm_eps is {}, expected a finite number of at least 0",
-              function, static_cast<double>(eps));
-}
-
 Status check_position_arrays(const char* function, const Batch& batch, const Rope& rope) noexcept {
   if (rope.positions != nullptr) return {};
   if (Status s = check_size(function, batch); !s.is_ok()) return s;

@@ -30,9 +30,6 @@ Status check_offsets(const char* function, const Batch& batch, int64_t tokens,
 Status check_rope(const char* function, const Rope& rope, int32_t head_size,
                   const char* of) noexcept;
 
-/// The weights (may be null) and eps of a norm. Errors: invalid_argument, "<function>: <name>..."
-Status check_norm(const char* function, const char* name, const float* weights, float eps) noexcept;
-
 /// The arrays that positions are counted from are there, where rope has none. Errors:
 /// invalid_argument, "<function>: batch..."
 Status check_position_arrays(const char* function, const Batch& batch, const Rope& rope) noexcept;

@@ -46,7 +46,7 @@ Status rotate(const Batch& batch, const RotateArgs& args, const Executor& execut
   const int64_t token_elements = args.q.extent[1] * args.q.extent[2];
   call.rows = conversion_of(format_of(args.q), format_of(args.out),
                             static_cast<int32_t>(args.q.extent[1]), args.q.extent[2], false);
-  transform(call.rows, args.rope, args.q_norm, args.norm_eps);
+  transform(call.rows, args.rope, {args.q_norm, args.q_norm_shift, args.norm_eps});
   if (args.key != nullptr) turn_for(call.rows, *args.key);
   const int64_t bytes = tokens * token_elements * bit_width(args.out.dtype) / 8;
   call.rows.streams = !is_same(args.q, args.out) &&

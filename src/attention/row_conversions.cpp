@@ -43,10 +43,10 @@ rows::Conversion conversion_of(const rows::Format& source, const rows::Format& t
   return conversion;
 }
 
-void transform(rows::Conversion& conversion, const Rope* rope, const float* weights,
-               float eps) noexcept {
-  conversion.norm = weights;
-  conversion.norm_eps = eps;
+void transform(rows::Conversion& conversion, const Rope* rope, const Norm& norm) noexcept {
+  conversion.norm = norm.weights;
+  conversion.norm_shift = norm.shifts;
+  conversion.norm_eps = norm.eps;
   if (rope != nullptr) {
     conversion.first_dim = rope->first_dim;
     conversion.rope_dims = rope->dims;

@@ -19,9 +19,15 @@ namespace folio::inline v1 {
                                              int32_t heads, int64_t head_size,
                                              bool computes_scales) noexcept;
 
-/// Adds the normalisation (if `weights`) and the rotation (if `rope`).
-void transform(rows::Conversion& conversion, const Rope* rope, const float* weights,
-               float eps) noexcept;
+/// The norm of a call's rows: without weights there is none, without shifts it is an RMSNorm.
+struct Norm {
+  const float* weights = nullptr;
+  const float* shifts = nullptr;
+  float eps = 0.0f;
+};
+
+/// Adds the normalisation (if it has weights) and the rotation (if `rope`).
+void transform(rows::Conversion& conversion, const Rope* rope, const Norm& norm) noexcept;
 
 /// Adds the turn of queries for keys of `key`, whose num_heads divide the conversion's.
 void turn_for(rows::Conversion& conversion, const PagedKVView& key) noexcept;

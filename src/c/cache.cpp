@@ -48,6 +48,7 @@ Status read_append(const char* function, const folio_append_args* args, AppendAr
   }
   to.slots = a.slots;
   to.k_norm = a.k_norm;
+  to.k_norm_shift = a.k_norm_shift;
   to.norm_eps = or_default(a.norm_eps, default_eps);
   return {};
 }
@@ -98,6 +99,7 @@ Status read_rotate(const char* function, const folio_rotate_args* args, RotateAr
     to.key = &parts.key;
   }
   to.q_norm = a.q_norm;
+  to.q_norm_shift = a.q_norm_shift;
   to.norm_eps = or_default(a.norm_eps, default_eps);
   return {};
 }

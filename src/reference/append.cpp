@@ -39,10 +39,11 @@ struct Transform {
   const Batch* batch = nullptr;
   const Rope* rope = nullptr;
   const float* weights = nullptr;
+  const float* shifts = nullptr;
   double eps = 0.0;
 
   void apply(std::span<double> row, int64_t token) const {
-    if (weights != nullptr) normalise(row, weights, eps);
+    if (weights != nullptr) normalise(row, weights, shifts, eps);
     if (rope != nullptr) rotate_row(row, *rope, position_of(*batch, *rope, token));
   }
 };
@@ -78,8 +79,9 @@ void append_plane(const PagedKVView& view, const ConstTensor<3>& rows,
 
 void append(const Batch& batch, const AppendArgs& args) {
   const std::vector<Slot> places = slots_of(batch, args);
-  append_plane(args.key, args.k, places,
-               {&batch, args.rope, args.k_norm, static_cast<double>(args.norm_eps)});
+  append_plane(
+      args.key, args.k, places,
+      {&batch, args.rope, args.k_norm, args.k_norm_shift, static_cast<double>(args.norm_eps)});
   if (args.v.data != nullptr) append_plane(args.value, args.v, places, {});
 }
 

@@ -5,17 +5,23 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <numeric>
 
 #include "reference/elements.h"
 #include "reference/hadamard.h"
 
 namespace folio::reference {
 
-void normalise(std::span<double> row, const float* weights, double eps) {
+void normalise(std::span<double> row, const float* weights, const float* shifts, double eps) {
+  const auto size = static_cast<double>(row.size());
+  const double mean = shifts != nullptr ? std::accumulate(row.begin(), row.end(), 0.0) / size : 0.0;
   double sum = 0.0;
-  for (const double x : row) sum += x * x;
-  const double root = std::sqrt(sum / static_cast<double>(row.size()) + eps);
-  for (size_t i = 0; i < row.size(); ++i) row[i] = row[i] / root * static_cast<double>(weights[i]);
+  for (const double x : row) sum += (x - mean) * (x - mean);
+  const double root = std::sqrt(sum / size + eps);
+  for (size_t i = 0; i < row.size(); ++i) {
+    row[i] = (row[i] - mean) / root * static_cast<double>(weights[i]);
+    if (shifts != nullptr) row[i] += static_cast<double>(shifts[i]);
+  }
 }
 
 void rotate_row(std::span<double> row, const Rope& rope, int64_t position) {
@@ -61,7 +67,8 @@ std::vector<double> rotated(const Batch& batch, const RotateArgs& args) {
       const auto* at = static_cast<const std::byte*>(args.q.data) + t * args.q.stride_bytes[0] +
                        h * args.q.stride_bytes[1];
       load_row(at, args.q.dtype, head_size, row.data());
-      if (args.q_norm != nullptr) normalise(row, args.q_norm, static_cast<double>(args.norm_eps));
+      if (args.q_norm != nullptr)
+        normalise(row, args.q_norm, args.q_norm_shift, static_cast<double>(args.norm_eps));
       if (args.rope != nullptr) rotate_row(row, *args.rope, position_of(batch, *args.rope, t));
       if (args.key != nullptr) turn_query(*args.key, h / (heads / args.key->num_heads), row);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// reference/rotate.h: RMSNorm and rotation by table, in double, from their formulas.
+/// reference/rotate.h: norms and rotation by table, in double, from their formulas.
 ///
 /// Thread safety: pure functions.
 #pragma once
@@ -12,8 +12,9 @@
 
 namespace folio::reference {
 
-/// y = x / sqrt(mean(x^2) + eps) * weight
-void normalise(std::span<double> row, const float* weights, double eps);
+/// y = x / sqrt(mean(x^2) + eps) * weight; with shifts, which may be null,
+/// y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + shift
+void normalise(std::span<double> row, const float* weights, const float* shifts, double eps);
 
 /// Turns each pair of `row` by its angle of row `position` of the table, as a complex number is
 /// turned.

@@ -290,6 +290,31 @@ TEST(AppendErrors, append_refuses_rotations_and_norms_that_do_not_fit) {
                                       reinterpret_cast<uintptr_t>(c.weights.data()) + 1);
                                 },
                                 {"k_norm is not aligned", "4 bytes"}},
+                               {"k_norm_shift misaligned",
+                                [](C& c) {
+                                  c.args.k_norm_shift = reinterpret_cast<const float*>(
+                                      reinterpret_cast<uintptr_t>(c.weights.data()) + 2);
+                                },
+                                {"k_norm_shift is not aligned", "4 bytes"}},
+                               {"k_norm_shift alone",
+                                [](C& c) {
+                                  c.args.k_norm = nullptr;
+                                  c.args.k_norm_shift = c.weights.data();
+                                },
+                                {"k_norm_shift is given", "none without k_norm"}},
+                               {"k_norm_shift alone, nothing else done to K",
+                                [](C& c) {
+                                  c.args.rope = nullptr;
+                                  c.args.k_norm = nullptr;
+                                  c.args.k_norm_shift = c.weights.data();
+                                },
+                                {"k_norm_shift is given", "none without k_norm"}},
+                               {"eps of a LayerNorm",
+                                [](C& c) {
+                                  c.args.k_norm_shift = c.weights.data();
+                                  c.args.norm_eps = -1.0f;
+                                },
+                                {"norm_eps is -1"}},
                                {"slots without positions",
                                 [](C& c) {
                                   c.args.slots = c.slots.data();
@@ -340,6 +365,18 @@ TEST(AppendErrors, rotate_refuses_what_does_not_fit) {
               reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(c.weights.data()) + 1);
         },
         {"q_norm is not aligned", "4 bytes"}},
+       {"q_norm_shift misaligned",
+        [](C& c) {
+          c.args.q_norm_shift =
+              reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(c.weights.data()) + 3);
+        },
+        {"q_norm_shift is not aligned", "4 bytes"}},
+       {"q_norm_shift alone",
+        [](C& c) {
+          c.args.q_norm = nullptr;
+          c.args.q_norm_shift = c.weights.data();
+        },
+        {"q_norm_shift is given", "none without q_norm"}},
        {"key.head_size",
         [](C& c) { c.key.head_size = 32; },
         {"key.head_size is 32", "16 (from q)"}},

@@ -42,7 +42,8 @@ struct Case {
       positions.push_back(slot < 0 ? -7 : rng.int_between(0, table_rows - 1));
     args.k = k.tensor;
     args.rope = &table.rope;
-    args.k_norm = rng.chance(0.5) ? table.weights.as<float>() : nullptr;
+    args.k_norm = rng.chance(0.6) ? table.weights.as<float>() : nullptr;
+    if (args.k_norm != nullptr && rng.chance(0.5)) args.k_norm_shift = table.shifts.as<float>();
     if (args.k_norm != nullptr && rng.chance(0.3)) args.rope = nullptr;
     if (rng.chance(0.5)) args.slots = slots.data();
     if (args.slots != nullptr && rng.chance(0.5)) table.rope.positions = positions.data();
@@ -70,6 +71,7 @@ std::vector<float> rotated_rows(const Case& c) {
       dense_tensor<3>(rows.data(), DType::f32, {c.step.tokens, c.spec.num_heads, c.spec.head_size});
   args.rope = c.args.rope != nullptr ? &rope : nullptr;
   args.q_norm = c.args.k_norm;
+  args.q_norm_shift = c.args.k_norm_shift;
   const Status status = rotate(c.step.batch, args, serial_executor());
   EXPECT_EQ(status.message(), "");
   return rows;
@@ -93,7 +95,7 @@ TEST(AppendRope, what_is_stored_is_what_rotate_gives_appended_without_rotation) 
                               {c.step.tokens, c.spec.num_heads, c.spec.head_size});
     plain.key = apart.view;
     plain.rope = nullptr;
-    plain.k_norm = nullptr;
+    plain.k_norm = plain.k_norm_shift = nullptr;
     ASSERT_TRUE(append(c.step.batch, plain, serial_executor()).is_ok());
     EXPECT_EQ(difference(fused.bytes(), apart.bytes()), "")
         << name(c.spec.dtype) << ", gaps and other slots included";
@@ -114,8 +116,9 @@ TEST(AppendRope, what_is_read_has_the_bits_of_rotate_in_the_same_type) {
     const Source out(c.spec.dtype, c.step.tokens, c.spec.num_heads, c.spec.head_size, 0);
     Rope rope = c.table.rope;
     for (int32_t& p : c.positions) p = std::max(p, 0);
-    const RotateArgs args{c.k.tensor, out.tensor, c.args.rope != nullptr ? &rope : nullptr,
-                          c.args.k_norm};
+    RotateArgs args{c.k.tensor, out.tensor, c.args.rope != nullptr ? &rope : nullptr,
+                    c.args.k_norm};
+    args.q_norm_shift = c.args.k_norm_shift;
     ASSERT_TRUE(rotate(c.step.batch, args, serial_executor()).is_ok());
     for (size_t t = 0; t < c.slots.size(); ++t) {
       if (c.slots[t] < 0) continue;
@@ -133,6 +136,15 @@ TEST(AppendRope, what_is_read_has_the_bits_of_rotate_in_the_same_type) {
   }
 }
 
+/// What rounding of x - mean becomes at the most behind a LayerNorm and a rotation: sums of two
+/// products of weights below 2 and angles below 8.
+double enlarged(const Case& c, size_t token, int64_t head) {
+  std::vector<float> x(static_cast<size_t>(c.spec.head_size));
+  for (size_t d = 0; d < x.size(); ++d)
+    x[d] = c.k.get(static_cast<int64_t>(token), head, static_cast<int64_t>(d));
+  return 2.0 * 2.0 * 8.0 * enlargement_of_norm(x, c.args.norm_eps);
+}
+
 TEST(AppendRope, agrees_with_the_reference_up_to_a_step_of_the_type) {
   Rng rng(test_seed());
   for (int round = 0; round < 100; ++round) {
@@ -145,10 +157,11 @@ TEST(AppendRope, agrees_with_the_reference_up_to_a_step_of_the_type) {
     ASSERT_TRUE(append(c.step.batch, c.args, serial_executor()).is_ok());
     c.args.key = expected.view;
     reference::append(c.step.batch, c.args);
-    for (const int64_t slot : c.slots) {
+    for (size_t t = 0; t < c.slots.size(); ++t) {
+      const int64_t slot = c.slots[t];
       if (slot < 0) continue;
       for (int64_t h = 0; h < c.spec.num_heads; ++h) {
-        double largest = 0.0;
+        double largest = c.args.k_norm_shift != nullptr ? enlarged(c, t, h) : 0.0;
         for (int64_t d = 0; d < c.spec.head_size; ++d) {
           const double x = reference::load(
               expected.element(slot / c.page_size, slot % c.page_size, h, d), c.spec.dtype);

@@ -3,6 +3,7 @@
 /// folio/attention/rotate.h, in float.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -12,7 +13,7 @@
 
 namespace folio::test {
 
-/// A table and weights that end where inaccessible memory begins.
+/// A table, weights and shifts that end where inaccessible memory begins.
 struct RandomRope {
   RandomRope(Rng& rng, int32_t head_size, int64_t rows) {
     rope.rows = rows;
@@ -34,21 +35,50 @@ struct RandomRope {
     rope.cos_sin = table.as<float>();
     weights = GuardedMemory(head_size * int64_t{4}, 4);
     for (int32_t i = 0; i < head_size; ++i) weights.as<float>()[i] = rng.uniform(-2.0f, 2.0f);
+    shifts = GuardedMemory(head_size * int64_t{4}, 4);
+    for (int32_t i = 0; i < head_size; ++i) shifts.as<float>()[i] = rng.uniform(-2.0f, 2.0f);
   }
 
-  GuardedMemory table, weights;
+  GuardedMemory table, weights, shifts;
   Rope rope;
 };
 
 /// The words of rotate.h in float, operation by operation. Not to be compiled with contraction.
-inline void normalise_by_definition(std::vector<float>& x, const float* weights, float eps) {
+template <class Of>
+float mean_by_definition(const std::vector<float>& x, Of of) {
   float chains[16] = {};
-  for (size_t i = 0; i < x.size(); ++i) chains[i % 16] = chains[i % 16] + x[i] * x[i];
+  for (size_t i = 0; i < x.size(); ++i) chains[i % 16] = chains[i % 16] + of(x[i]);
   for (size_t half = 8; half > 0; half /= 2) {
     for (size_t i = 0; i < half; ++i) chains[i] = chains[i] + chains[i + half];
   }
-  const float factor = 1.0f / std::sqrt(chains[0] / static_cast<float>(x.size()) + eps);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = x[i] * factor * weights[i];
+  return chains[0] / static_cast<float>(x.size());
+}
+
+inline void normalise_by_definition(std::vector<float>& x, const float* weights,
+                                    const float* shifts, float eps) {
+  if (shifts != nullptr) {
+    const float mean = mean_by_definition(x, [](float value) { return value; });
+    for (float& value : x) value = value - mean;
+  }
+  const float squares = mean_by_definition(x, [](float value) { return value * value; });
+  const float factor = 1.0f / std::sqrt(squares + eps);
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = x[i] * factor * weights[i];
+    if (shifts != nullptr) x[i] = x[i] + shifts[i];
+  }
+}
+
+/// How much a LayerNorm enlarges errors of the size of the row's largest element: what is left of a
+/// row that is nearly constant is mostly rounding.
+inline double enlargement_of_norm(const std::vector<float>& x, float eps) {
+  double mean = 0.0, squares = 0.0, largest = 0.0;
+  for (const float value : x) mean += static_cast<double>(value) / static_cast<double>(x.size());
+  for (const float value : x) {
+    const double centred = static_cast<double>(value) - mean;
+    squares += centred * centred / static_cast<double>(x.size());
+    largest = std::max(largest, std::fabs(static_cast<double>(value)));
+  }
+  return largest / std::sqrt(squares + static_cast<double>(eps));
 }
 
 inline void rotate_by_definition(std::vector<float>& x, const Rope& rope, int64_t position) {

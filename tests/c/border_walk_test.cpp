@@ -313,7 +313,7 @@ const Allowed allowed[] = {
     {"folio_masked_problem: masked->bias_sequence_stride_bytes = *", "comes with the calls"},
 
     {"folio_append: batch->query_positions = nullptr", "counted from the context"},
-    {"folio_append: args->k_norm = nullptr", "no norm"},
+    {"folio_append: args->k_norm_shift = nullptr", "an RMSNorm"},
     {"*: args->rope = nullptr", "no rotation"},
     {"*: args->rope->rows = INT64_MAX", "a longer table"},
     {"folio_append: args->*->scales = nullptr", "a plane without scales"},
@@ -321,7 +321,7 @@ const Allowed allowed[] = {
     {"folio_append: batch->alibi_positions*", "append has no logits"},
     {"folio_append: batch->tree*", "append has no mask"},
     {"folio_append: batch->visible_* = nullptr", "append has no mask"},
-    {"folio_rotate: args->q_norm = nullptr", "no norm"},
+    {"folio_rotate: args->q_norm_shift = nullptr", "an RMSNorm"},
     {"folio_rotate: args->key = nullptr", "q is not turned"},
     {"folio_rotate: args->key->hadamard_sign_seed = *", "any number is a seed"},
     {"folio_rotate: args->key->d*", "rotate reads no keys"},

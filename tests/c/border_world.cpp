@@ -198,12 +198,14 @@ void BorderWorld::make_tensors() {
   append_args.value = &value_to.view;
   append_args.rope = &rope;
   append_args.k_norm = weights.data();
+  append_args.k_norm_shift = weights.data();
   rotate_args = c_struct<folio_rotate_args>();
   rotate_args.norm_eps = 1e-3f;
   rotate_args.q = &q;
   rotate_args.out = &out;
   rotate_args.rope = &rope;
   rotate_args.q_norm = weights.data();
+  rotate_args.q_norm_shift = weights.data();
   turned_key = key.view;
   turned_key.hadamard_block = head_size;
   turned_key.hadamard_sign_seed = 7;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <vector>
 
@@ -35,11 +36,12 @@ struct Writes {
     rope.interleaved = true;
     args.rope = &rope;
     args.k_norm = weights.data();
+    args.k_norm_shift = weights.data() + 1;
     args.norm_eps = 1e-3f;
   }
   TestPlane key{spec()}, value{spec()};
   std::vector<float> rows = std::vector<float>(3 * 2 * 16), table = std::vector<float>(4 * 8),
-                     weights = std::vector<float>(16);
+                     weights = std::vector<float>(17);
   std::vector<int32_t> offsets{0, 1, 3}, contexts{4, 2};
   std::vector<uint32_t> entries{3, 1};
   Batch batch{2, offsets.data(), contexts.data(), {entries.data(), 1, nullptr}};
@@ -48,12 +50,14 @@ struct Writes {
                   dense_tensor<3>(rows.data(), DType::f32, {3, 2, 16}), key.view, value.view};
 };
 
-folio_code append_through_c(const Writes& w, folio_message& message) {
+folio_code append_through_c(const Writes& w, folio_message& message,
+                            uint32_t args_size = sizeof(folio_append_args)) {
   const CView key(w.args.key), value(w.args.value);
   const folio_tensor k = to_c(w.args.k), v = to_c(w.args.v);
   const folio_batch batch = to_c(w.batch);
   const folio_rope rope = to_c(w.rope);
   auto args = c_struct<folio_append_args>();
+  args.struct_size = args_size;
   args.norm_eps = w.args.norm_eps;
   args.k = &k;
   args.v = &v;
@@ -62,6 +66,7 @@ folio_code append_through_c(const Writes& w, folio_message& message) {
   args.slots = w.args.slots;
   args.rope = w.args.rope != nullptr ? &rope : nullptr;
   args.k_norm = w.args.k_norm;
+  args.k_norm_shift = w.args.k_norm_shift;
   return folio_append(&batch, &args, nullptr, &message);
 }
 
@@ -74,6 +79,17 @@ TEST(CCache, append_writes_the_bytes_of_the_cpp_call) {
   EXPECT_EQ(through_c.key.bytes(), through_cpp.key.bytes());
   EXPECT_EQ(through_c.value.bytes(), through_cpp.value.bytes());
   EXPECT_NE(through_c.key.bytes(), before);
+}
+
+TEST(CCache, a_caller_from_before_there_were_shifts_gets_an_RMSNorm) {
+  Writes expected, through_c;
+  expected.args.k_norm_shift = nullptr;
+  ASSERT_TRUE(append(expected.batch, expected.args, serial_executor()).is_ok());
+  folio_message message = {};
+  ASSERT_EQ(append_through_c(through_c, message, offsetof(folio_append_args, k_norm_shift)),
+            FOLIO_OK)
+      << message.text;
+  EXPECT_EQ(through_c.key.bytes(), expected.key.bytes());
 }
 
 TEST(CCache, mistakes_of_append_are_named_and_nothing_is_written) {
@@ -91,6 +107,7 @@ TEST(CCache, mistakes_of_append_are_named_and_nothing_is_written) {
   expect_refused("dims", [](Writes& w) { w.rope.dims = 7; });
   expect_refused("rows", [](Writes& w) { w.rope.rows = 2; });
   expect_refused("eps", [](Writes& w) { w.args.norm_eps = -1.0f; });
+  expect_refused("k_norm_shift", [](Writes& w) { w.args.k_norm = nullptr; });
   expect_refused("query_offsets", [](Writes& w) { w.batch.query_offsets = nullptr; });
   folio_message message = {};
   EXPECT_EQ(folio_append(nullptr, nullptr, nullptr, &message), FOLIO_INVALID_ARGUMENT);
@@ -102,6 +119,7 @@ TEST(CCache, rotate_gives_the_bits_of_the_cpp_call) {
   std::vector<float> expected(w.rows.size()), got(w.rows.size());
   RotateArgs own{w.args.k, dense_tensor<3>(expected.data(), DType::f32, {3, 2, 16}), &w.rope,
                  w.weights.data(), 1e-3f};
+  own.q_norm_shift = w.args.k_norm_shift;
   ASSERT_TRUE(rotate(w.batch, own, serial_executor()).is_ok());
   const folio_tensor q = to_c(own.q),
                      out = to_c(dense_tensor<3>(got.data(), DType::f32, {3, 2, 16}));
@@ -113,6 +131,7 @@ TEST(CCache, rotate_gives_the_bits_of_the_cpp_call) {
   args.out = &out;
   args.rope = &rope;
   args.q_norm = w.weights.data();
+  args.q_norm_shift = own.q_norm_shift;
   folio_message message = {};
   ASSERT_EQ(folio_rotate(&batch, &args, nullptr, &message), FOLIO_OK) << message.text;
   EXPECT_EQ(got, expected);

@@ -228,7 +228,7 @@ TEST(Rows, a_quotient_by_a_scale_is_the_rounded_one) {
 struct RandomJob {
   rows::Conversion job;
   std::vector<std::byte> source;
-  std::vector<float> weights, table;
+  std::vector<float> weights, shifts, table;
   std::vector<std::byte> scales;
 
   explicit RandomJob(Rng& rng) {
@@ -242,10 +242,13 @@ struct RandomJob {
     job.streams = rng.chance(0.5);
     if (rng.chance(0.4)) job.norm_eps = rng.uniform(0.0f, 0.1f);
     weights.resize(static_cast<size_t>(head_size));
+    shifts.resize(static_cast<size_t>(head_size));
     table.resize(static_cast<size_t>(head_size));
     for (float& w : weights) w = rng.uniform(-2.0f, 2.0f);
+    for (float& s : shifts) s = rng.uniform(-2.0f, 2.0f);
     for (float& t : table) t = rng.uniform(-1.0f, 1.0f);
     if (rng.chance(0.5)) job.norm = weights.data();
+    if (job.norm != nullptr && rng.chance(0.5)) job.norm_shift = shifts.data();
     if (rng.chance(0.7)) {
       job.rope_dims = 2 * rng.int_between(1, head_size / 2);
       job.first_dim = rng.int_between(0, head_size - job.rope_dims);

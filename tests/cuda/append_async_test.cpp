@@ -208,6 +208,7 @@ TEST_F(AppendAsync, what_the_host_knows_is_refused_as_append_refuses_it) {
       [](AppendArgs& a) { a.key.slot_stride_bytes = 0; },
       [](AppendArgs& a) { a.key.dtype = DType::bf16; },
       [](AppendArgs& a) { a.norm_eps = -1.0f; },
+      [](AppendArgs& a) { a.k_norm_shift = a.k_norm, a.k_norm = nullptr; },
       [](AppendArgs& a) { a.slots = nullptr; }};
   for (const auto& spoil : spoilt) EXPECT_EQ(refused(spoil).find("append_async: "), 0u);
   rope.dims = 3;
@@ -217,6 +218,22 @@ TEST_F(AppendAsync, what_the_host_knows_is_refused_as_append_refuses_it) {
   rope.positions = nullptr;
   EXPECT_EQ(refused([](AppendArgs&) {}),
             "append_async: batch.query_offsets is null, expected an array");
+}
+
+TEST_F(AppendAsync, a_layer_norm_is_refused_by_name) {
+  args.k_norm_shift = weights.data();
+  const Status append_status = append_async({}, args, gpu, stream);
+  EXPECT_EQ(append_status.code(), Errc::unsupported);
+  EXPECT_EQ(append_status.message(),
+            "append_async: k_norm_shift is given, expected none: only CPUs have LayerNorm");
+  RotateArgs q{args.k, dense_tensor<3>(k.data(), DType::bf16, {tokens, heads, head_size}), &rope,
+               weights.data()};
+  q.q_norm_shift = weights.data();
+  const Status rotate_status = rotate_async({}, q, gpu, stream);
+  EXPECT_EQ(rotate_status.code(), Errc::unsupported);
+  EXPECT_EQ(rotate_status.message(),
+            "rotate_async: q_norm_shift is given, expected none: only CPUs have LayerNorm");
+  EXPECT_EQ(device.calls("cuLaunchKernel"), 0);
 }
 
 TEST_F(AppendAsync, a_failing_launch_comes_back_in_the_drivers_words) {

@@ -31,9 +31,12 @@ struct AppendArgs {
   /// context_length - new tokens + t through the batch's table.
   const int64_t* slots = nullptr;
   const Rope* rope = nullptr;  ///< rotates K (rotate.h); null: K stays as it is
-  /// [key.head_size] weights of K's RMSNorm, which precedes the rotation (rotate.h); null: none
+  /// [key.head_size] weights of K's norm, which precedes the rotation (rotate.h); null: none
   const float* k_norm = nullptr;
   float norm_eps = 1e-6f;
+  /// [key.head_size] shifts: with them K's norm, whose weights are given too, is a LayerNorm; null:
+  /// an RMSNorm
+  const float* k_norm_shift = nullptr;
 };
 
 /// Normalises and rotates K where asked for, converts each token's K and V to the planes' dtypes
@@ -96,10 +99,10 @@ struct AppendArgs {
 /// Errors:  invalid_argument for shapes, dtypes, strides, null pointers, a slot >= num_pages *
 ///          page_size, missing or contradictory arrays of the batch, a rope or eps that `rotate`
 ///          refuses, a position outside [0, rope.rows), planes whose heads, slots or pages share
-///          bytes (stride 0), computed scales of an unquantised plane or with a page stride of 0;
-///          unsupported for a head_size above 4096 where the plane has scales or K is normalised or
-///          rotated. Nothing is written then; internal if the executor throws or leaves out
-///          tasks: the output is undefined then
+///          bytes (stride 0), computed scales of an unquantised plane or with a page stride of 0,
+///          a k_norm_shift without k_norm; unsupported for a head_size above 4096 where the plane
+///          has scales or K is normalised or rotated. Nothing is written then; internal if the
+///          executor throws or leaves out tasks: the output is undefined then
 /// Effects: allocates nothing; tokens run in parallel on `executor`. The bytes written are the same
 /// on every machine, but for the
 ///          payload of a NaN
@@ -119,8 +122,8 @@ FOLIO_EXPORT Status append(const Batch& batch, const AppendArgs& args,
 /// element by element elsewhere: slower, but the same bytes.
 ///
 /// Errors: as append, of what the host knows; invalid_argument for arrays that are not memory of
-///         `device`; unsupported on the CPU, which has no streams, and where folio is built without
-///         that device; device: the driver's own. Nothing is written then
+///         `device`; unsupported for a k_norm_shift, on the CPU, which has no streams, and where
+///         folio is built without that device; device: the driver's own. Nothing is written then
 /// Effects: allocates nothing (once kernels are loaded), waits for nothing, can be captured in a
 ///          graph; what is replayed reads the arrays anew
 FOLIO_EXPORT Status append_async(const Batch& batch, const AppendArgs& args, Device device,

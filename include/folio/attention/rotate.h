@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/attention/rotate.h: RMSNorm and rotary position embedding of queries, with the
-/// instructions that `append` uses for keys.
+/// folio/attention/rotate.h: RMSNorm or LayerNorm and rotary position embedding of queries, with
+/// the instructions that `append` uses for keys.
 ///
 /// Both work in float32 and round once, at the end. For the row x of one head of one token:
 ///
 ///     normalised   y = x * (1 / sqrt(mean(x^2) + eps)) * weight    where weights are given
+///                  c = x - mean(x),                                and where shifts are, too
+///                  y = c * (1 / sqrt(mean(c^2) + eps)) * weight + shift
 ///     rotated      a' = a * cos - b * sin,  b' = b * cos + a * sin where a table is given;
 ///                                                                  (a, b) is a pair of y
 ///
 ///     turned       z = H (y * channel_scales)                      where a plane of keys is given
 ///
-/// Every product, sum, quotient and root is one IEEE operation, none is fused, and the squares are
-/// summed in 16 interleaved chains that are folded by halves: the bits are the same on every
+/// Every product, sum, quotient and root is one IEEE operation, none is fused, and what a mean is
+/// of is summed in 16 interleaved chains that are folded by halves: the bits are the same on every
 /// machine and whichever thread does the work. (Of a NaN, only that it is one.) YaRN, Llama-3
 /// scaling, linear scaling and M-RoPE are tables and positions, not code: a scaled table may hold
 /// any finite numbers, of any magnitude.
@@ -57,6 +59,8 @@ struct RotateArgs {
   /// told so (AttentionProblem::q_is_turned). Of this view count head_size, num_heads (of which
   /// that of q is a multiple), hadamard and channel_scales. Null: q is not turned
   const PagedKVView* key = nullptr;
+  /// [head_size] shifts: the norm, whose weights are given too, is a LayerNorm; null: an RMSNorm
+  const float* q_norm_shift = nullptr;
 };
 
 /// Normalises, rotates and turns each head of each token of q into `out`, rounding to nearest even;
@@ -71,12 +75,14 @@ struct RotateArgs {
 /// Errors:  invalid_argument for shapes, dtypes, strides, alignment, null pointers, a table that
 ///          does not fit the head (dims odd, or first_dim + dims > head_size), a key that does not
 ///          fit q, or whose rotation or channel scales there cannot be, an eps that is
-///          negative or not finite, missing or contradictory arrays of the batch, a position
-///          outside [0, rows), `out` in memory of q with another place, dtype or strides;
+///          negative or not finite, a q_norm_shift without q_norm, missing or contradictory arrays
+///          of the batch, a position outside [0, rows), `out` in memory of q with another place,
+///          dtype or strides;
 ///          unsupported for a head_size above 4096. Nothing is written then; internal if the
 ///          executor throws or leaves out tasks: the output is undefined then
 /// Effects: allocates nothing; tokens run in parallel on `executor`
-/// Sources: Su et al. 2021 (arXiv:2104.09864); Zhang and Sennrich 2019 (arXiv:1910.07467)
+/// Sources: Su et al. 2021 (arXiv:2104.09864); Zhang and Sennrich 2019 (arXiv:1910.07467); Ba et
+/// al. 2016 (arXiv:1607.06450)
 FOLIO_EXPORT Status rotate(const Batch& batch, const RotateArgs& args,
                            const Executor& executor) noexcept;
 
@@ -85,9 +91,9 @@ FOLIO_EXPORT Status rotate(const Batch& batch, const RotateArgs& args,
 /// that no sequence of the batch holds, is skipped there: its rows of `out` stay as they are.
 ///
 /// Errors: as rotate, of what the host knows; invalid_argument for a key that is turned, and for
-///         arrays that are not memory of `device`; unsupported on the CPU, which has no streams,
-///         and where folio is built without that device; device: the driver's own. Nothing is
-///         written then
+///         arrays that are not memory of `device`; unsupported for a q_norm_shift, on the CPU,
+///         which has no streams, and where folio is built without that device; device: the
+///         driver's own. Nothing is written then
 /// Effects: allocates nothing (once kernels are loaded), waits for nothing, can be captured in a
 ///          graph
 FOLIO_EXPORT Status rotate_async(const Batch& batch, const RotateArgs& args, Device device,

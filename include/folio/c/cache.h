@@ -32,6 +32,7 @@ typedef struct folio_append_args {
   const int64_t* slots;
   const folio_rope* rope;
   const float* k_norm;
+  const float* k_norm_shift;  // with k_norm: a LayerNorm
 } folio_append_args;
 
 /// `batch` may be null where slots and, if there is a rope, its positions are given.
@@ -48,6 +49,7 @@ typedef struct folio_rotate_args {
   const folio_rope* rope;
   const float* q_norm;
   const folio_kv_view* key;
+  const float* q_norm_shift;  // with q_norm: a LayerNorm
 } folio_rotate_args;
 
 FOLIO_C_EXPORT folio_code folio_rotate(const folio_batch* batch, const folio_rotate_args* args,

@@ -67,6 +67,9 @@ struct GroupOfTransfer {
   /// heads that are here, head by head; so many bytes for a head, >= 1; 1 .. 4 of them. None: a
   /// state is one head's
   std::span<const int64_t> state_parts = {};
+  /// Of layers whose rows lie in the pages of another group and are others, as an index cache lies
+  /// beside K and V: that group, which has planes. -1: the pool's group of this number
+  int32_t on_pages_of = -1;
 };
 
 /// One end: where its pages are, and what they are of.
@@ -74,7 +77,7 @@ struct TransferEnd {
   Transport* transport = nullptr;
   PagePool* pool = nullptr;  ///< with max_io_pins; of one group, unless `groups` are given
   /// of all layers, which are equal but for their places; each page in bytes of its own. K's rows
-  /// may be others than V's
+  /// may be others than V's. Layers that differ are `groups`
   std::span<const KVPlanes> planes = {};
   /// in which the planes, scales and states lie; a receiver that is `Landing::staged` needs none
   std::span<const TransferRegion> regions = {};
@@ -86,8 +89,9 @@ struct TransferEnd {
   /// A handover ends when nothing has been heard of it for so long, >= 1. A sender with groups that
   /// is polled lets its receiver hear of it each third of that; without, pages are to come as often
   int64_t idle_ms = 10'000;
-  /// All of the pool's, the leading one first, instead of planes and heads. Ends with groups meet
-  /// ends with groups: one whose pool has a single group says that, too. Copied
+  /// All of the pool's, the leading one first, then those on their pages, instead of planes and
+  /// heads. Ends with groups meet ends with groups: one whose pool has a single group says that,
+  /// too. Copied
   std::span<const GroupOfTransfer> groups = {};
   /// In whose memory the pages lie; null: in the host's. Another one is refused: nothing copies
   /// there yet

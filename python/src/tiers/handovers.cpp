@@ -209,7 +209,8 @@ constexpr const char* end_text =
 
 planes: a KVCache, or a sequence of Pages, one a layer, which are equal but for their places; or
 groups, of all the pool's: as of CacheManager, with "first_head" and "total_heads", and of states
-"state_parts", bytes of a head of each part, instead of "hit_interval". regions: KVCaches, or
+"state_parts", bytes of a head of each part, instead of "hit_interval"; behind them those whose
+layers lie in the pages of another group, its number in "on_pages_of". regions: KVCaches, or
 contiguous arrays, in which the planes lie: registered with the transport now, so before its address
 is told. model: at most 32 bytes that stand for the model, equal on both ends. first_head: the first
 KV head of the planes, of total_heads; 0: all are here. idle_ms: a handover of which nothing is

@@ -56,8 +56,8 @@ Layers::Layers(nb::handle planes, const nb::sequence& groups, const PagePool& po
   for (size_t g = 0; g < count; ++g) read_group(groups[g], g, pool, user);
   for (const Group& group : groups_) {
     of_cache_.push_back({group.planes, group.states, group.layers, group.hit_interval});
-    of_transfer_.push_back(
-        {of_cache_.back(), group.first_head, group.total_heads, group.state_parts});
+    of_transfer_.push_back({of_cache_.back(), group.first_head, group.total_heads,
+                            group.state_parts, group.on_pages_of});
   }
 }
 
@@ -82,12 +82,15 @@ void Layers::read_group(nb::handle given, size_t g, const PagePool& pool, User u
       group.first_head = number_of(value, what);
     } else if (key == "total_heads" && user == User::transfer) {
       group.total_heads = number_of(value, what);
+    } else if (key == "on_pages_of" && user == User::transfer) {
+      group.on_pages_of = number_of(value, what);
     } else if (key == "state_parts" && user == User::transfer) {
       group.state_parts = int64_of(value, what.c_str());
     } else {
-      refuse_argument(
-          "{}: expected planes, states, layers{}", what,
-          user == User::cache ? " or hit_interval" : ", first_head, total_heads or state_parts");
+      refuse_argument("{}: expected planes, states, layers{}", what,
+                      user == User::cache
+                          ? " or hit_interval"
+                          : ", first_head, total_heads, state_parts or on_pages_of");
     }
   }
 }

@@ -40,7 +40,7 @@ class Layers {
     std::vector<tier::StatePages> states;
     std::vector<int32_t> layers;
     std::vector<int64_t> state_parts;
-    int32_t hit_interval = 0, first_head = 0, total_heads = 0;
+    int32_t hit_interval = 0, first_head = 0, total_heads = 0, on_pages_of = -1;
   };
   void read_group(nb::handle given, size_t g, const PagePool& pool, User user);
   void read_states(nb::handle given, Group& group, size_t g, const PagePool& pool);

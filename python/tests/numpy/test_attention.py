@@ -167,16 +167,21 @@ def test_slots_say_where_rows_go_and_negative_ones_skip():
     assert np.count_nonzero(key) == 2 * 32
 
 
-def test_rope_and_norms_in_a_step_are_those_of_rotate_and_append():
+@pytest.mark.parametrize("has_shifts", [False, True])
+def test_rope_and_norms_in_a_step_are_those_of_rotate_and_append(has_shifts):
     case = Case(10, [30, 6], [4, 6])
     rng = np.random.default_rng(11)
     angles = rng.uniform(-3, 3, (64, 16))
     rope = folio_kv.Rope(np.concatenate([np.cos(angles), np.sin(angles)], 1).astype(np.float32))
-    norms = {name: rng.uniform(0.5, 2, 64).astype(np.float32) for name in ("q_norm", "k_norm")}
+    names = ["q_norm", "k_norm"] + ["q_norm_shift", "k_norm_shift"] * has_shifts
+    norms = {name: rng.uniform(0.5, 2, 64).astype(np.float32) for name in names}
     out, _ = run(case, {}, {"rope": rope, **norms})
 
-    def rotated(x, position, weight):
-        y = x / np.sqrt((x.astype(float) ** 2).mean(-1, keepdims=True) + 1e-6) * weight
+    def rotated(x, position, norm):
+        x = x.astype(float)
+        y = x - x.mean(-1, keepdims=True) if has_shifts else x
+        y = y / np.sqrt((y**2).mean(-1, keepdims=True) + 1e-6) * norms[norm]
+        y = y + norms[f"{norm}_shift"] if has_shifts else y
         c, s = np.cos(angles[position]), np.sin(angles[position])
         a, b = y[..., :16], y[..., 16:32]
         return np.concatenate([a * c - b * s, b * c + a * s, y[..., 32:]], -1)
@@ -184,8 +189,8 @@ def test_rope_and_norms_in_a_step_are_those_of_rotate_and_append():
     for b, (n, new) in enumerate(zip(case.lengths, case.new)):
         for t in range(n - new, n):
             row = case.offsets[b] + t - (n - new)
-            case.q[row] = rotated(case.q[row], t, norms["q_norm"])
-            case.k[b][t] = rotated(case.k[b][t], t, norms["k_norm"])
+            case.q[row] = rotated(case.q[row], t, "q_norm")
+            case.k[b][t] = rotated(case.k[b][t], t, "k_norm")
     np.testing.assert_allclose(out, case.expected()[0], atol=1e-5)
 
 

@@ -48,11 +48,16 @@ def new() -> dict[str, Any]:
         "cos_sin": random((16, DIM), F32, 8),
         "positions": ints(5, 6, 4),
         "k_norm": random((DIM,), F32, 9),
+        "k_norm_shift": random((DIM,), F32, 14),
     }
 
 
 def q() -> dict[str, Any]:
     return {"q": random((TOKENS, HEADS, DIM), F32, 1)}
+
+
+def q_norm() -> dict[str, Any]:
+    return {"q_norm": random((DIM,), F32, 10), "q_norm_shift": random((DIM,), F32, 15)}
 
 
 def walk(name: str, make: Any, changes: dict[str, Any]) -> Walk:
@@ -97,7 +102,8 @@ ROTATION = {
 }
 PLACES = ROTATION | {
     "slots": torch.tensor([1, 2, 3]),
-    "k_norm": other,
+    "k_norm": [other, None],
+    "k_norm_shift": [other, None],
 }
 SCALES = {"key_scales": other, "value_scales": other}
 ORDER = {"order": "HND"}
@@ -116,7 +122,7 @@ def attend_quantised() -> dict[str, Any]:
 
 
 def step() -> dict[str, Any]:
-    return q() | new() | caches() | batch() | {"q_norm": random((DIM,), F32, 10)}
+    return q() | new() | caches() | batch() | q_norm()
 
 
 def step_window() -> dict[str, Any]:
@@ -137,7 +143,7 @@ def append_quantised() -> dict[str, Any]:
 
 def rotate() -> dict[str, Any]:
     chosen = {x: new()[x] for x in ("cos_sin", "positions")}
-    return q() | chosen | {"q_norm": random((DIM,), F32, 10)}
+    return q() | chosen | q_norm()
 
 
 def states() -> dict[str, Any]:
@@ -162,7 +168,8 @@ def first_other(x: list[torch.Tensor]) -> list[torch.Tensor]:
 
 ATTEND = {"q": other} | PLANES | BATCH | KIND | ORDER
 APPEND = {"k": other, "v": [other, None]} | PLANES | BATCH | PLACES | ORDER
-STEP = ATTEND | APPEND | {"q_norm": other}
+Q_NORM = {"q_norm": [other, None], "q_norm_shift": [other, None]}
+STEP = ATTEND | APPEND | Q_NORM
 OF_WINDOW = {"window_right": 1, "sink_tokens": 1}
 
 
@@ -175,7 +182,7 @@ CASES = [
     walk("step", step, STEP),
     walk("step", step_window, OF_WINDOW),
     walk("step", step_quantised, SCALES),
-    walk("rotate", rotate, {"q": other, "q_norm": other} | ROTATION),
+    walk("rotate", rotate, {"q": other} | Q_NORM | ROTATION),
     walk("merge", states, {"outs": first_other, "lses": first_other}),
     walk(
         "copy_pages",

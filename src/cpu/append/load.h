@@ -19,7 +19,7 @@ struct Load {
   using V = Simd<I>;
   using F = typename V::F;
   static constexpr int W = V::W;
-  static constexpr int chains = 16;  // of the sum of squares, on every machine
+  static constexpr int chains = 16;  // of the sums of a norm, on every machine
 
   /// `rows` rows of `n` elements of `dtype`, of blocks whole ones, of packed types as patterns are
   /// read without zero points, `stride_bytes` apart, to rows of floats, `pitch` apart. Natural
@@ -265,29 +265,36 @@ struct Load {
   }
 
   static void normalise(const Conversion& conversion, float* row) {
-    const float mean =
-        sum_of_squares(row, conversion.head_size) / static_cast<float>(conversion.head_size);
+    const int64_t n = conversion.head_size;
+    const float* const shifts = conversion.norm_shift;
+    if (shifts != nullptr) centre(row, n);
+    const float mean = mean_of(row, n, [](F x) { return x * x; });
     const F factor = V::splat(1.0f / I::square_root(mean + conversion.norm_eps));
-    for (int64_t i = 0; i < conversion.head_size; i += W) {
-      const F weight = load_some(conversion.norm + i, conversion.head_size - i);
-      V::store(row + i, V::load(row + i) * factor * weight);
+    for (int64_t i = 0; i < n; i += W) {
+      const F y = V::load(row + i) * factor * load_some(conversion.norm + i, n - i);
+      V::store(row + i, shifts == nullptr ? y : y + load_some(shifts + i, n - i));
     }
   }
+  static void centre(float* row, int64_t n) {
+    const F mean = V::splat(mean_of(row, n, [](F x) { return x; }));
+    for (int64_t i = 0; i < n; i += W) V::store(row + i, V::load(row + i) - mean);
+  }
 
-  /// Chain c adds the squares of elements c, c + 16, ...; chains c and c + 8 are added, then c and
-  /// c + 4, and so on.
-  static float sum_of_squares(float* row, int64_t n) {
+  /// Chain c adds what `of` makes of elements c, c + 16, ...; chains c and c + 8 are added, then c
+  /// and c + 4, and so on.
+  template <class Of>
+  static float mean_of(float* row, int64_t n, Of of) {
     for (int64_t i = n; i % chains != 0; ++i) row[i] = 0.0f;
     F sums[chains / W] = {};
     for (int64_t i = 0; i < n; i += chains) {
       for (int c = 0; c < chains / W; ++c) {
         const F x = V::load(row + i + static_cast<int64_t>(c) * W);
-        sums[c] = sums[c] + x * x;
+        sums[c] = sums[c] + of(x);
       }
     }
     for (int half = chains / W / 2; half > 0; half /= 2)
       for (int c = 0; c < half; ++c) sums[c] = sums[c] + sums[c + half];
-    return V::sum(sums[0]);
+    return V::sum(sums[0]) / static_cast<float>(n);
   }
 
   /// Pairs (i, i + pairs) of `heads` rows; an angle is read once for all.

@@ -65,7 +65,9 @@ struct Conversion {
   Format target = {};
   /// of the target: written from the largest finite magnitude; otherwise read
   bool computes_scales = false;
-  const float* norm = nullptr;  ///< [head_size] weights of the RMSNorm, or null
+  const float* norm = nullptr;  ///< [head_size] weights of the norm, or null
+  /// [head_size] shifts of the LayerNorm; null: an RMSNorm. Null where `norm` is
+  const float* norm_shift = nullptr;
   float norm_eps = 0.0f;
   int32_t first_dim = 0;
   int32_t rope_dims = 0;  ///< 0: no rotation

@@ -50,10 +50,60 @@ Result<Geometry> geometry_of_states(const char* function, size_t group, const Gr
   return g;
 }
 
+bool has_planes_alone(const GroupOfCache& of) {
+  return of.states.empty() && !of.planes.empty() && of.planes.data() != nullptr &&
+         of.layers.data() != nullptr && of.layers.size() == of.planes.size();
+}
+
+/// Of `own` groups of the pool, guests lie on the pages of ones that have planes.
+Status check_guest(const char* function, const TransferEnd& end, size_t group, size_t own) {
+  const int32_t host = end.groups[group].on_pages_of;
+  if (host < 0 || static_cast<size_t>(host) >= own)
+    return fail(Errc::invalid_argument,
+                "{}: end.groups[{}].on_pages_of is {}, expected one of the {} groups before those "
+                "that lie on others' pages",
+                function, group, host, own);
+  for (const size_t g : {static_cast<size_t>(host), group})
+    if (!has_planes_alone(end.groups[g].pages))
+      return wrong(
+          function, g,
+          " has no planes, or not one for each of its layers, expected them of groups that "
+          "share pages");
+  return {};
+}
+
+/// A group with the layers that lie on its pages.
+struct HostGroup {
+  std::vector<KVPlanes> planes = {};
+  std::vector<int32_t> layers = {};
+
+  void add(const GroupOfCache& of) {
+    for (size_t i = 0; i < of.layers.size(); ++i) {
+      const auto at = std::ranges::lower_bound(layers, of.layers[i]) - layers.begin();
+      layers.insert(layers.begin() + at, of.layers[i]);
+      planes.insert(planes.begin() + at, of.planes[i]);
+    }
+  }
+};
+
 /// The options that `make_groups` checks: groups as a manager has them.
 Status check_as_managed(const char* function, const TransferEnd& end) {
   std::vector<GroupOfCache> groups;
-  for (const GroupOfTransfer& group : end.groups) groups.push_back(group.pages);
+  for (const GroupOfTransfer& group : end.groups) {
+    if (group.on_pages_of != -1) break;
+    groups.push_back(group.pages);
+  }
+  const size_t own = groups.size();
+  std::vector<HostGroup> hosts(own);
+  for (size_t g = own; g < end.groups.size(); ++g) {
+    if (Status s = check_guest(function, end, g, own); !s.is_ok()) return s;
+    const auto host = static_cast<size_t>(end.groups[g].on_pages_of);
+    HostGroup& all = hosts[host];
+    if (all.layers.empty()) all.add(end.groups[host].pages);
+    all.add(end.groups[g].pages);
+    groups[host].planes = all.planes;
+    groups[host].layers = all.layers;
+  }
   CacheManagerOptions options{.pool = end.pool};
   if (end.pool->num_groups() != 1 || groups.size() != 1) {
     options.groups = groups;
@@ -72,10 +122,15 @@ Status check_as_managed(const char* function, const TransferEnd& end) {
   return made ? Status() : made.error();
 }
 
+uint32_t pool_group_of(const TransferEnd& end, uint32_t group) {
+  const int32_t host = end.groups[group].on_pages_of;
+  return host < 0 ? group : static_cast<uint32_t>(host);
+}
+
 Result<GroupLayout> layout_of_group(const char* function, const TransferEnd& end, uint32_t group) {
   const GroupOfTransfer& of = end.groups[group];
-  const GroupOptions options = end.pool->group_options(group).value();
-  const GroupFigures figures = end.pool->group(group).value();
+  const GroupOptions options = end.pool->group_options(pool_group_of(end, group)).value();
+  const GroupFigures figures = end.pool->group(pool_group_of(end, group)).value();
   GroupLayout g{.rule = options.rule,
                 .window = options.window,
                 .sinks = options.sinks,
@@ -124,7 +179,8 @@ Result<EndPages> pages_of_groups(const char* function, const TransferEnd& end) {
     group->pages.num_layers = static_cast<int32_t>(layers);
     group->pages.shared_crc = 0;  // by layer
     pages.layout.groups.push_back(*group);
-    pages.num_pages.push_back(end.pool->group(g)->num_pages);
+    pages.pool_group.push_back(pool_group_of(end, g));
+    pages.num_pages.push_back(end.pool->group(pages.pool_group[g])->num_pages);
     const GroupOfCache& of = end.groups[g].pages;
     for (size_t i = 0; i < of.layers.size(); ++i) {
       const auto layer = static_cast<size_t>(of.layers[i]);
@@ -152,7 +208,8 @@ Result<EndPages> pages_of(const char* function, const TransferEnd& end) noexcept
     return EndPages{.layout = layout_of(*geometry),
                     .planes = {end.planes.begin(), end.planes.end()},
                     .states = std::vector<StatePages>(end.planes.size()),
-                    .num_pages = {end.pool->num_pages()}};
+                    .num_pages = {end.pool->num_pages()},
+                    .pool_group = {0}};
   } catch (const std::bad_alloc&) {
     return fail(Errc::out_of_memory, "{}: no memory for what layers are like", function);
   }

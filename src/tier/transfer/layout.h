@@ -64,7 +64,12 @@ struct EndPages {
   Layout layout = {};
   std::vector<KVPlanes> planes = {};
   std::vector<StatePages> states = {};
-  std::vector<int64_t> num_pages = {};  ///< of each group
+  // by group
+  std::vector<int64_t> num_pages = {};
+  std::vector<uint32_t> pool_group = {};  ///< in whose pages its layers lie
+
+  /// Its pages are those of another group here.
+  [[nodiscard]] bool is_guest(size_t group) const noexcept { return pool_group[group] != group; }
 };
 /// Errors: invalid_argument naming what of `end` is wrong, unsupported for pages that no handover
 /// can take, out_of_memory

@@ -39,6 +39,7 @@ Status HandoverReceiver::State::pin(Incoming& sequence, std::shared_ptr<Pins>& p
   for (const std::vector<uint32_t>& pages : sequence.pages) most += pages.size();
   pins->pins.reserve(most);
   for (uint32_t g = 0; g < sequence.pages.size(); ++g) {
+    if (own.is_guest(g)) continue;  // the same pages
     for (size_t entry = 0; entry < sequence.pages[g].size(); ++entry) {
       if (sequence.pages[g][entry] == no_page) continue;
       const Result<IoPin> pin = pool.begin_io(sequence.id, static_cast<int32_t>(entry), g);
@@ -55,10 +56,11 @@ Status HandoverReceiver::State::pin(Incoming& sequence, std::shared_ptr<Pins>& p
 /// The pages of the run are to be filled.
 void HandoverReceiver::State::add_run(Incoming& sequence, TokenRun run) {
   const GroupLayout& group = own.layout.groups[run.group];
-  const int64_t row = *pool.row_start(sequence.id, run.group);
+  const uint32_t pool_group = own.pool_group[run.group];
+  const int64_t row = *pool.row_start(sequence.id, pool_group);
   std::vector<uint32_t>& pages = sequence.pages[run.group];
   for (int32_t p = run.first / group.page_tokens; p < group.pages_for(run.end); ++p)
-    pages[static_cast<size_t>(p)] = pool.table(run.group).entries[row + p];
+    pages[static_cast<size_t>(p)] = pool.table(pool_group).entries[row + p];
   TokenRun* const last = sequence.runs.empty() ? nullptr : &sequence.runs.back();
   if (last != nullptr && last->group == run.group && last->end == run.first)
     last->end = run.end;
@@ -83,7 +85,7 @@ Status HandoverReceiver::State::reserve_groups(Incoming& sequence) {
   if (Status s = pool.begin_whole_load(sequence.id, sequence.tokens, fill); !s.is_ok()) return s;
   for (uint32_t g = 0; g < own.layout.groups.size(); ++g) {
     for (size_t i = 0; i < fill.size(); ++i) {
-      if ((fill[i] >> g & 1) == 0) continue;
+      if ((fill[i] >> own.pool_group[g] & 1) == 0) continue;
       const int32_t begin = (first + static_cast<int32_t>(i)) * page_size;
       const bool is_state = own.layout.groups[g].is_state();
       add_run(sequence, {.group = g,

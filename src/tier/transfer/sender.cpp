@@ -198,7 +198,7 @@ Result<HandoverSender> HandoverSender::create(const HandoverSenderOptions& optio
       return fail(Errc::invalid_argument, "{}: {} is {}, expected 1 or more", function, c.name,
                   c.is);
   try {
-    return HandoverSender(new State(options, std::move(pages->layout), std::move(*places)));
+    return HandoverSender(new State(options, std::move(*pages), std::move(*places)));
   } catch (const std::bad_alloc&) {
     return no_memory("create");
   }

@@ -75,7 +75,8 @@ struct HandoverSender::State {
   HandoverSenderOptions options;
   std::vector<TransferRegion> regions = {};
   tier::Layout layout = {};
-  bool has_groups = false;  ///< speaks groups_version
+  std::vector<uint32_t> pool_group = {};  ///< by group: in whose pages its layers lie
+  bool has_groups = false;                ///< speaks groups_version
   std::vector<tier::Place> places = {};
   Transport& transport;
   PagePool& pool;
@@ -89,10 +90,11 @@ struct HandoverSender::State {
   bool is_timed = false;  ///< since the first `poll`
   HandoverSenderFigures figures = {};
 
-  State(const HandoverSenderOptions& given, tier::Layout own, std::vector<tier::Place> own_places)
+  State(const HandoverSenderOptions& given, tier::EndPages own, std::vector<tier::Place> own_places)
       : options(given),
         regions(given.end.regions.begin(), given.end.regions.end()),
-        layout(std::move(own)),
+        layout(std::move(own.layout)),
+        pool_group(std::move(own.pool_group)),
         has_groups(!given.end.groups.empty()),
         places(std::move(own_places)),
         transport(*given.end.transport),

@@ -49,9 +49,10 @@ Result<IoPin> HandoverSender::State::pin(const Outgoing& h, const Bundle& bundle
     return fail(Errc::invalid_argument,
                 "the sequence has gone on to {} tokens: the state behind {} is no more", *length,
                 h.tokens.size());
-  Result<IoPin> pin = pool.begin_io(h.sequence, page.entry, bundle.from);
-  if (pin || pin.error().code() == Errc::busy || group.is_state() || bundle.from == 0) return pin;
-  Result<IoPin> cached = pool.begin_companion_io(h.sequence, page.entry, bundle.from);
+  const uint32_t in_pool = pool_group[bundle.from];
+  Result<IoPin> pin = pool.begin_io(h.sequence, page.entry, in_pool);
+  if (pin || pin.error().code() == Errc::busy || group.is_state() || in_pool == 0) return pin;
+  Result<IoPin> cached = pool.begin_companion_io(h.sequence, page.entry, in_pool);
   return cached || cached.error().code() == Errc::busy ? cached : pin;
 }
 
