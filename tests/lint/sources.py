@@ -30,6 +30,7 @@ PUBLIC_CORE = ["folio/core/"]
 PUBLIC_CACHE = PUBLIC_CORE + ["folio/tma/", "folio/cache/"]
 PUBLIC_ATTENTION = PUBLIC_CACHE + ["folio/attention/"]
 KERNELS = PUBLIC_ATTENTION + ["core/", "cache/"]
+INDEX_KERNELS = KERNELS + ["folio/sparse/"]
 # Of the tool: each may include those in front of it.
 ROOMS = ["parts/", "load/", "tiers/", "replay/", "report/", "capacity/"]
 POOL = PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/", "core/"]
@@ -38,6 +39,7 @@ DIRECTION = {
     "include/folio/tma/": PUBLIC_CORE + ["folio/tma/"],
     "include/folio/cache/": PUBLIC_CACHE,
     "include/folio/attention/": PUBLIC_ATTENTION,
+    "include/folio/sparse/": PUBLIC_ATTENTION + ["folio/sparse/"],
     "include/folio/pool/": PUBLIC_CORE + ["folio/cache/page_table.h", "folio/pool/"],
     "include/folio/names/": PUBLIC_CORE + ["folio/pool/name.h", "folio/c/pool_functions.h", "folio/names/"],
     "include/folio/testing/medium_": PUBLIC_CORE + ["folio/pool/name.h", "folio/testing/medium_", "folio/tier/"],
@@ -45,12 +47,13 @@ DIRECTION = {
     "src/core/": PUBLIC_CORE + ["core/"],
     "src/tma/": PUBLIC_CORE + ["folio/tma/", "core/", "tma/"],
     "src/cache/": PUBLIC_CACHE + ["core/", "cache/"],
-    "src/reference/": KERNELS + ["reference/"],
-    "src/kernel/": KERNELS + ["kernel/"],
-    "src/cpu/": KERNELS + ["kernel/", "cpu/"],
+    "src/reference/": INDEX_KERNELS + ["reference/"],
+    "src/kernel/": INDEX_KERNELS + ["kernel/"],
+    "src/cpu/": INDEX_KERNELS + ["kernel/", "cpu/"],
     "src/cuda/": KERNELS + ["kernel/", "cuda/"],
     "src/no_cuda/": PUBLIC_ATTENTION + ["cuda/runtime/"],
     "src/attention/": KERNELS + ["kernel/", "reference/", "cpu/", "cuda/", "attention/"],
+    "src/sparse/": INDEX_KERNELS + ["kernel/", "cpu/", "attention/", "sparse/"],
     "src/mask/": KERNELS + ["kernel/", "cpu/features.h", "mask/"],
     "include/folio/c/": ["folio/c/"],
     "src/c/": PUBLIC_ATTENTION + ["folio/pool/", "folio/c/", "c/"],

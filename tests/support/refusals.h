@@ -39,7 +39,7 @@ void expect_refused(const char* function, const std::vector<Broken<Call>>& table
   const Status unbroken = sound.run();
   ASSERT_TRUE(unbroken.is_ok()) << function << ": " << unbroken.message();
   for (const Broken<Call>& row : table) {
-    SCOPED_TRACE(std::string(function) + ", broken: " + row.argument);
+    SCOPED_TRACE(std::string(function).append(", broken: ").append(row.argument));
     Call call;
     row.breaks(call);
     const std::vector<std::byte> before = call.written();
