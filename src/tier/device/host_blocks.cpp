@@ -27,23 +27,16 @@ std::vector<DeviceCopy> copies_of(std::span<const Extent> extents, std::byte* ho
 
 }  // namespace
 
-HostBlock::~HostBlock() {
-  if (from_ != nullptr) from_->give_back(*static_cast<HostBlocks::Slab*>(slab_), data_);
-}
-
 HostBlocks::~HostBlocks() {
   for (auto& [bytes, slabs] : slabs_)
     for (Slab& slab : slabs) device_->release(slab.begin);
 }
 
 Result<HostBlock> HostBlocks::take(int64_t bytes) noexcept {
-  HostBlock block;
   if (device_ == nullptr) {
     Result<Buffer> plain = Buffer::allocate(bytes);
     if (!plain) return plain.error();
-    block.plain_ = std::move(*plain);
-    block.data_ = block.plain_.data();
-    return block;
+    return HostBlock(std::move(*plain));
   }
   const int64_t block_bytes = (bytes + Buffer::alignment - 1) & -Buffer::alignment;
   try {
@@ -52,11 +45,9 @@ Result<HostBlock> HostBlocks::take(int64_t bytes) noexcept {
     if (slabs.empty() || slabs.front().free.empty())
       if (Status s = add_slab(slabs, block_bytes); !s.is_ok()) return s;
     Slab& slab = slabs.front();
-    block.data_ = slab.free.back();
+    HostBlock block(*this, &slab, slab.free.back());
     slab.free.pop_back();
     if (slab.free.empty()) slabs.splice(slabs.end(), slabs, slab.self);
-    block.slab_ = &slab;
-    block.from_ = this;
     return block;
   } catch (const std::bad_alloc&) {
     return out_of_host_memory(bytes);
@@ -79,8 +70,9 @@ Status HostBlocks::add_slab(Slabs& slabs, int64_t block_bytes) {
   return {};
 }
 
-void HostBlocks::give_back(Slab& slab, std::byte* block) noexcept {
+void HostBlocks::give_back(void* part, std::byte* block) noexcept {
   const std::lock_guard lock(mutex_);
+  Slab& slab = *static_cast<Slab*>(part);
   slab.free.push_back(block);
   Slabs& slabs = *slab.all;
   slabs.splice(slabs.begin(), slabs, slab.self);

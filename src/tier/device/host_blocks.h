@@ -19,35 +19,47 @@
 
 namespace folio::inline v1::tier {
 
-class HostBlocks;
+/// To whom blocks go back. Thread safe.
+class BlockOwner {
+ public:
+  /// `part`: of the owner's memory, as it said when it gave the block.
+  virtual void give_back(void* part, std::byte* block) noexcept = 0;
 
-/// Memory of one page, until it is destroyed; moves. Its HostBlocks stays longer.
+ protected:
+  ~BlockOwner() = default;
+};
+
+/// Memory of one page, until it is destroyed; moves. Its owner stays longer.
 class HostBlock {
  public:
   HostBlock() = default;
+  explicit HostBlock(Buffer plain) noexcept : plain_(std::move(plain)), data_(plain_.data()) {}
+  HostBlock(BlockOwner& owner, void* part, std::byte* data) noexcept
+      : owner_(&owner), part_(part), data_(data) {}
   HostBlock(HostBlock&& other) noexcept { *this = std::move(other); }
   HostBlock& operator=(HostBlock&& other) noexcept {
     std::swap(plain_, other.plain_);
-    std::swap(from_, other.from_);
-    std::swap(slab_, other.slab_);
+    std::swap(owner_, other.owner_);
+    std::swap(part_, other.part_);
     std::swap(data_, other.data_);
     return *this;
   }
-  ~HostBlock();
-  /// 64-byte aligned.
+  ~HostBlock() {
+    if (owner_ != nullptr) owner_->give_back(part_, data_);
+  }
+  /// 64-byte aligned; null: no block.
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
 
  private:
-  friend HostBlocks;
   Buffer plain_;
-  HostBlocks* from_ = nullptr;  ///< null: plain
-  void* slab_ = nullptr;
+  BlockOwner* owner_ = nullptr;  ///< null: plain
+  void* part_ = nullptr;
   std::byte* data_ = nullptr;
 };
 
 /// A device's memory is dear to ask for, so it is taken in slabs of blocks of one size. A slab goes
 /// back when it is empty and another one of its size has room. Thread safe.
-class HostBlocks {
+class HostBlocks final : public BlockOwner {
  public:
   static constexpr int64_t slab_bytes = int64_t{16} << 20;  ///< or one block, if that is larger
 
@@ -68,8 +80,9 @@ class HostBlocks {
   [[nodiscard]] Status copy(CopyDirection direction,
                             std::span<const DeviceCopy> copies) const noexcept;
 
+  void give_back(void* slab, std::byte* block) noexcept override;
+
  private:
-  friend HostBlock;
   struct Slab;
   using Slabs = std::list<Slab>;  ///< those that have room in front
   struct Slab {
@@ -81,7 +94,6 @@ class HostBlocks {
   };
 
   [[nodiscard]] Status add_slab(Slabs& slabs, int64_t block_bytes);
-  void give_back(Slab& slab, std::byte* block) noexcept;
 
   const std::shared_ptr<DeviceCopies> device_;
   std::mutex mutex_;
