@@ -16,6 +16,15 @@ void expect_count(const char* name, size_t count, size_t expected, const char* o
     refuse_argument("{}: expected {} elements ({}), got {}", name, expected, of, count);
 }
 
+bool is_contiguous(const Array& array) {
+  int64_t stride = 1;
+  for (int i = array.ndim - 1; i >= 0; --i) {
+    if (array.extent[i] > 1 && array.stride[i] != stride) return false;
+    stride *= array.extent[i];
+  }
+  return true;
+}
+
 /// Numbers whose rows are contiguous; an array without elements, which may have no memory, too.
 const int32_t* int32_rows(const Array& array) {
   static constexpr int32_t none = 0;
@@ -92,16 +101,16 @@ void BatchHolder::take_tree(nb::handle tree) {
 void BatchHolder::take_selected(nb::handle selected) {
   if (selected.is_none()) return;
   selected_ = array_of(selected, "selected");
-  expect_ndim(selected_, 2, "[tokens, slots]");
-  const bool is_dense = selected_.extent[1] == 0 ||
-                        ((selected_.extent[1] == 1 || selected_.stride[1] == 1) &&
-                         (selected_.extent[0] <= 1 || selected_.stride[0] == selected_.extent[1]));
-  if (selected_.type != nb::dtype<int32_t>() || !is_dense || selected_.extent[0] < tokens() ||
-      !std::in_range<int32_t>(selected_.extent[1]))
-    refuse_argument("selected: expected contiguous int32[{}, slots], got {}", tokens(),
-                    selected_.description());
+  const bool is_per_head = selected_.ndim == 3;
+  if (!is_per_head) expect_ndim(selected_, 2, "[tokens, slots] or [tokens, heads, slots]");
+  const int last = is_per_head ? 2 : 1;
+  if (selected_.type != nb::dtype<int32_t>() || !is_contiguous(selected_) ||
+      selected_.extent[0] < tokens() || !std::in_range<int32_t>(selected_.extent[last]))
+    refuse_argument("selected: expected contiguous int32[{}, slots] or [{}, heads, slots], got {}",
+                    tokens(), tokens(), selected_.description());
   batch_.selected = int32_rows(selected_);
-  batch_.selected_stride = static_cast<int32_t>(selected_.extent[1]);
+  batch_.selected_stride = static_cast<int32_t>(selected_.extent[last]);
+  selected_heads_ = is_per_head ? selected_.extent[1] : 0;
 }
 
 void BatchHolder::take_alibi_positions(nb::handle positions) {
@@ -135,9 +144,9 @@ table: int32 or uint32 [batch, columns] page ids with contiguous rows: borrowed,
 query_positions, key_positions: [batch] position of the first query and of key 0.
 visible: (begin, end), each [tokens]: the positions that a query sees, instead of the mask.
 tree: uint64 [tokens, words] bits of the new tokens that a query sees. Borrowed.
-selected: int32 [tokens, slots] the only keys that a query sees, instead of the mask: slots
-    page * page_size + offset (row numbers of Pages.ragged), -1 for none. Borrowed, and read by each
-    layer's call: a layer may bring its own lists in the same array.
+selected: int32 [tokens, slots], or [tokens, kv_heads, slots], the only keys that a query sees
+    instead of the mask: slots page * page_size + offset (row numbers of Pages.ragged), -1 for none.
+    Borrowed, and read by each layer's call: a layer may bring its own lists in the same array.
 alibi_positions: int32 [keys] or [batch, keys] the position of each key for ALiBi. Borrowed.
 
 Raises Error for other shapes and dtypes, and for values that contradict one another.)");

@@ -27,6 +27,8 @@ class BatchHolder {
   [[nodiscard]] int32_t max_context() const { return max_context_; }
   /// Keys of the longest row that attention may have to walk: a context or a list.
   [[nodiscard]] int32_t max_keys() const { return std::max(max_context_, batch_.selected_stride); }
+  /// KV heads that have lists of their own; 0: all have one.
+  [[nodiscard]] int64_t selected_heads() const { return selected_heads_; }
   [[nodiscard]] int32_t max_new_tokens() const { return max_new_tokens_; }
   /// Throws Error unless the table has an entry for each page of these keys.
   void expect_room(int32_t page_size) const { table_.expect_room(lengths_, page_size); }
@@ -46,6 +48,7 @@ class BatchHolder {
   std::vector<int32_t> visible_begin_, visible_end_;
   Table table_;
   Array tree_, selected_, alibi_positions_;
+  int64_t selected_heads_ = 0;
   int32_t max_context_ = 0;
   int32_t max_new_tokens_ = 0;
 };

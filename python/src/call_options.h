@@ -20,6 +20,7 @@ struct CallOptions {
   bool intervals = false;
   bool tree = false;
   bool selection = false;
+  bool selection_per_head = false;
   bool sink_per_query = false;
   DType sink_dtype = DType::f32;
   bool bias_per_sequence = false;
@@ -37,7 +38,7 @@ void def_with_call_options(const Def& def, Result (*function)(const CallOptions&
       [function](Others... others, nb::handle q_dtype, nb::handle out_dtype, bool sinks, bool alibi,
                  bool bias, bool intervals, bool tree, bool selected, bool sinks_per_query,
                  nb::handle sinks_dtype, bool bias_per_sequence, nb::handle bias_dtype,
-                 bool alibi_positions) {
+                 bool alibi_positions, bool selected_per_head) {
         const DType of_q = q_dtype.is_none() ? DType::bf16 : dtype_of(q_dtype, "q_dtype");
         const CallOptions call{
             .q_dtype = of_q,
@@ -47,7 +48,8 @@ void def_with_call_options(const Def& def, Result (*function)(const CallOptions&
             .bias = bias,
             .intervals = intervals,
             .tree = tree,
-            .selection = selected,
+            .selection = selected || selected_per_head,
+            .selection_per_head = selected_per_head,
             .sink_per_query = sinks_per_query,
             .sink_dtype = dtype_of(sinks_dtype, "sinks_dtype"),
             .bias_per_sequence = bias_per_sequence,
@@ -60,7 +62,7 @@ void def_with_call_options(const Def& def, Result (*function)(const CallOptions&
       nb::arg("intervals") = false, nb::arg("tree") = false, nb::arg("selected") = false,
       nb::arg("sinks_per_query") = false, nb::arg("sinks_dtype") = "f32",
       nb::arg("bias_per_sequence") = false, nb::arg("bias_dtype") = "f32",
-      nb::arg("alibi_positions") = false);
+      nb::arg("alibi_positions") = false, nb::arg("selected_per_head") = false);
 }
 
 }  // namespace folio::python

@@ -94,6 +94,10 @@ AttendCall::AttendCall(const AttendArrays& arrays, const Kind& kind, const Pages
   options_.intervals = batch.batch().visible_begin != nullptr;
   options_.tree = batch.batch().tree != nullptr;
   options_.selection = batch.batch().selected != nullptr;
+  options_.selection_per_head = batch.selected_heads() > 0;
+  if (options_.selection_per_head && batch.selected_heads() != pages.planes().key.num_heads)
+    refuse_argument("selected: lists of {} KV heads, expected {} (of the pages)",
+                    batch.selected_heads(), pages.planes().key.num_heads);
   options_.alibi_positions = batch.batch().alibi_positions != nullptr;
 }
 

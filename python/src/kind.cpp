@@ -139,6 +139,7 @@ AttentionProblem Kind::problem(const KVPlanes& planes, const CallOptions& call) 
   p.intervals = call.intervals;
   p.tree = call.tree;
   p.selection = call.selection;
+  p.selection_per_head = call.selection_per_head;
   p.sink_per_query = call.sink_per_query;
   p.sink_dtype = call.sink_dtype;
   p.bias_per_sequence = call.bias_per_sequence;

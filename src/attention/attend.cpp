@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <string>
 #include <thread>
 
 #include "attention/check.h"
@@ -88,20 +89,24 @@ Status check_bias_of_plan(const char* function, const AttentionProblem& problem,
 }
 
 /// The lists may change from layer to layer: their entries are looked at in every call.
-Status check_listed_slots(const char* function, const Batch& batch, const PagedKVView& key) {
+Status check_listed_slots(const char* function, const AttentionProblem& problem, const Batch& batch,
+                          const PagedKVView& key) {
   const int64_t slots = key.page_size == unbounded_page_size ? 1 : key.page_size;
   const int64_t rows = std::min<int64_t>(key.num_pages * slots, INT64_C(1) << 31);
-  const int64_t count = int64_t{batch.query_offsets[batch.size]} * batch.selected_stride;
+  const int64_t heads = problem.selection_per_head ? key.num_heads : 1;
+  const int64_t count = batch.query_offsets[batch.size] * heads * batch.selected_stride;
   bool is_outside = false;
   for (int64_t i = 0; i < count; ++i)
     is_outside |= batch.selected[i] < -1 || batch.selected[i] >= rows;
   if (!is_outside) return {};
   int64_t i = 0;
   while (batch.selected[i] >= -1 && batch.selected[i] < rows) ++i;
+  const int64_t list = i / batch.selected_stride;
+  const std::string head =
+      problem.selection_per_head ? "[" + std::to_string(list % heads) + "]" : "";
   return fail(Errc::invalid_argument,
-              "{}: batch.selected[{}][{}] is {}, expected -1 (none) or a slot below {} (of key)",
-              function, i / batch.selected_stride, i % batch.selected_stride, batch.selected[i],
-              rows);
+              "{}: batch.selected[{}]{}[{}] is {}, expected -1 (none) or a slot below {} (of key)",
+              function, list / heads, head, i % batch.selected_stride, batch.selected[i], rows);
 }
 
 /// `prepare`, for the function of that name and for attend.
@@ -132,8 +137,9 @@ Status check(const Attention& attention, const AttentionPlan& plan, const Attent
   if (problem.bias && plan.tokens > 0) {
     if (Status s = check_bias_of_plan(function, problem, header, args); !s.is_ok()) return s;
   }
-  return problem.selection && plan.tokens > 0 ? check_listed_slots(function, header.batch, args.key)
-                                              : Status();
+  return problem.selection && plan.tokens > 0
+             ? check_listed_slots(function, problem, header.batch, args.key)
+             : Status();
 }
 
 Status prepare(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,

@@ -84,7 +84,8 @@ Status check_terms(const AttentionProblem& p) {
     bool is_given;
     const char* term;
     bool has_term;
-  } forms[] = {{"sink_per_query", p.sink_per_query, "sink_logits", p.sink_logits},
+  } forms[] = {{"selection_per_head", p.selection_per_head, "selection", p.selection},
+               {"sink_per_query", p.sink_per_query, "sink_logits", p.sink_logits},
                {"sink_dtype", p.sink_dtype != DType::f32, "sink_logits", p.sink_logits},
                {"bias_per_sequence", p.bias_per_sequence, "bias", p.bias},
                {"bias_dtype", p.bias_dtype != DType::f32, "bias", p.bias},

@@ -63,14 +63,15 @@ void put_plane(Hash& hash, const PagedKVView& plane) noexcept {
 
 void put_problem(Hash& hash, const AttentionProblem& problem) noexcept {
   const auto& [key, value, key_tail, q_heads, v_head_size, q_dtype, out_dtype, value_in_key, mask,
-               scale, softcap, sink_logits, alibi, bias, intervals, tree, selection, sink_per_query,
-               sink_dtype, bias_per_sequence, bias_dtype, alibi_positions, reproducible,
-               bf16_operands, int8_operands, q_is_turned] = problem;
+               scale, softcap, sink_logits, alibi, bias, intervals, tree, selection,
+               selection_per_head, sink_per_query, sink_dtype, bias_per_sequence, bias_dtype,
+               alibi_positions, reproducible, bf16_operands, int8_operands, q_is_turned] = problem;
   for (const PagedKVView* plane : {&key, &value, &key_tail}) put_plane(hash, *plane);
   hash.put(q_heads, v_head_size, q_dtype, out_dtype, value_in_key);
   const auto& [left, right, chunk, sink_tokens] = mask;
   hash.put(left, right, chunk, sink_tokens);
-  hash.put(scale, softcap, sink_logits, alibi, bias, intervals, tree, selection, sink_per_query);
+  hash.put(scale, softcap, sink_logits, alibi, bias, intervals, tree, selection, selection_per_head,
+           sink_per_query);
   hash.put(sink_dtype, bias_per_sequence, bias_dtype, alibi_positions, reproducible, bf16_operands,
            int8_operands, q_is_turned);
 }

@@ -73,7 +73,8 @@ void for_each_unit(const AttentionProblem& problem, const Batch& batch,
   const int64_t parts = ceil_div(rows, geometry.rows);
   const int64_t part =
       std::min<int64_t>(geometry.rows, round_up(ceil_div(rows, parts), geometry.row_granule));
-  const int32_t together = heads_together(heads, std::min(part, rows), geometry);
+  const int32_t together =
+      problem.selection_per_head ? 1 : heads_together(heads, std::min(part, rows), geometry);
   for (int64_t row = 0, end = 0; row < all; row = end) {
     end = std::min(row + part, (row / rows + 1) * rows);
     Task unit = unit_of_rows(problem, batch, geometry, sequence, static_cast<int32_t>(row),

@@ -17,6 +17,7 @@ constexpr struct {
                {FOLIO_INTERVALS, &AttentionProblem::intervals},
                {FOLIO_TREE, &AttentionProblem::tree},
                {FOLIO_SELECTION, &AttentionProblem::selection},
+               {FOLIO_SELECTION_PER_HEAD, &AttentionProblem::selection_per_head},
                {FOLIO_SINK_PER_QUERY, &AttentionProblem::sink_per_query},
                {FOLIO_BIAS_PER_SEQUENCE, &AttentionProblem::bias_per_sequence},
                {FOLIO_ALIBI_POSITIONS, &AttentionProblem::alibi_positions},

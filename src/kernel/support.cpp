@@ -51,6 +51,8 @@ constexpr Words words_of(Feature feature) {
     case Feature::tree: return {"tree", "tree: trees of new tokens are unsupported"};
     case Feature::selection:
       return {"selection", "selection: attention over selected keys is unsupported"};
+    case Feature::selection_per_head:
+      return {"selection_per_head", "selection_per_head: lists of each KV head are unsupported"};
     case Feature::softcap: return {"softcap", "softcap: capped logits are unsupported"};
     case Feature::sink_logits:
       return {"sink_logits", "sink_logits: sinks in the denominator are unsupported"};
@@ -185,9 +187,9 @@ Features features_of(const AttentionProblem& problem) noexcept {
   // may be rounded to, are in Support; whose keys may be turned takes queries either way;
   // heads and sizes are for Kernel::refuse.
   const auto& [key, value, key_tail, q_heads, v_head_size, q_dtype, out_dtype, value_in_key, mask,
-               scale, softcap, sink_logits, alibi, bias, intervals, tree, selection, sink_per_query,
-               sink_dtype, bias_per_sequence, bias_dtype, alibi_positions, reproducible,
-               bf16_operands, int8_operands, q_is_turned] = problem;
+               scale, softcap, sink_logits, alibi, bias, intervals, tree, selection,
+               selection_per_head, sink_per_query, sink_dtype, bias_per_sequence, bias_dtype,
+               alibi_positions, reproducible, bf16_operands, int8_operands, q_is_turned] = problem;
   Features needed =
       features_of_plane(key, Feature::key_scales, Feature::key_granules, Feature::key_turned);
   if (value_in_key) {
@@ -202,6 +204,7 @@ Features features_of(const AttentionProblem& problem) noexcept {
   if (!selection) needed |= intervals ? Features(Feature::intervals) : features_of_mask(mask);
   if (tree) needed |= Feature::tree;
   if (selection) needed |= Feature::selection;
+  if (selection_per_head) needed |= Feature::selection_per_head;
   if (softcap != 0.0f) needed |= Feature::softcap;
   if (sink_logits) needed |= Feature::sink_logits;
   if (alibi) needed |= Feature::alibi;

@@ -44,8 +44,9 @@ enum class Feature : uint8_t {
   bias_per_sequence,
   bias_dtype,  ///< other than f32
   alibi_positions,
+  selection_per_head,
 };
-inline constexpr int num_features = static_cast<int>(Feature::alibi_positions) + 1;
+inline constexpr int num_features = static_cast<int>(Feature::selection_per_head) + 1;
 
 using Features = Bits<Feature>;
 

@@ -157,8 +157,9 @@ void fetch(const AttentionProblem& problem, const Batch& batch, const AttentionA
   fetched.key_indices.clear();
   std::vector<Slot> places;
   if (problem.selection) {
+    const int64_t list = problem.selection_per_head ? row * problem.key.num_heads + kv_head : row;
     for (int32_t i = 0; i < batch.selected_stride; ++i) {
-      const int64_t place = batch.selected[row * batch.selected_stride + i];
+      const int64_t place = batch.selected[list * batch.selected_stride + i];
       if (place < 0) continue;
       fetched.key_indices.push_back(i);
       const bool has_pages = args.key.page_size != unbounded_page_size;

@@ -100,6 +100,7 @@ void need(Feature feature, const Kernel& kernel, AttentionProblem& p) {
     case Feature::intervals: p.intervals = true; return;
     case Feature::tree: p.tree = true; return;
     case Feature::selection: p.selection = true; return;
+    case Feature::selection_per_head: p.selection = p.selection_per_head = true; return;
     case Feature::softcap: p.softcap = 20.0f; return;
     case Feature::sink_logits: p.sink_logits = true; return;
     case Feature::alibi: p.alibi = true; return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/attention/mutants_shared_test.cpp: faults of shared tasks, caught where sequences share
-/// prefixes and nowhere else. docs/design/0005-mutants.md holds the table that is checked here.
+/// tests/attention/mutants_shared_test.cpp: faults of shared tasks and of lists of heads, caught
+/// where sequences share prefixes or heads have lists, and nowhere else.
+/// docs/design/0005-mutants.md holds the table that is checked here.
 #include <gtest/gtest.h>
 
 #include <string_view>
@@ -20,6 +21,13 @@ constexpr MutantScenario scenarios[] = {
     {"Poison.any_ragged_batch_is_right_on_every_kernel", [](CaseOptions& o) { share(o, 0.0); }},
     {"CascadeBits.shared_prefixes_are_right_on_every_kernel",
      [](CaseOptions& o) { share(o, 1.0); }},
+    {"Selection.lists_of_each_head_are_right_on_every_kernel",
+     [](CaseOptions& o) {
+       o.selected = 70;
+       o.selected_per_head = true;
+       o.q_heads *= 2;
+       o.kv_heads = 2;
+     }},
 };
 
 struct Expectation {
@@ -29,10 +37,11 @@ struct Expectation {
 };
 
 constexpr Expectation expectations[] = {
-    {Mutant::none, "none", "--"},
-    {Mutant::terms_of_first_member, "terms_of_first_member", "-x"},
-    {Mutant::states_to_next_query, "states_to_next_query", "-x"},
-    {Mutant::keys_in_front_counted_again, "keys_in_front_counted_again", "-x"},
+    {Mutant::none, "none", "---"},
+    {Mutant::terms_of_first_member, "terms_of_first_member", "-x-"},
+    {Mutant::states_to_next_query, "states_to_next_query", "-x-"},
+    {Mutant::keys_in_front_counted_again, "keys_in_front_counted_again", "-x-"},
+    {Mutant::selection_of_first_head, "selection_of_first_head", "--x"},
 };
 
 class SharedMutants : public ::testing::TestWithParam<size_t> {};

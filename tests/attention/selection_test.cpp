@@ -39,6 +39,16 @@ TEST(Selection, lists_of_keys_are_right_on_every_kernel) {
   for (const int32_t selected : {1, 16, 64, 70, 200}) expect_every_kernel_right(listed(selected));
 }
 
+TEST(Selection, lists_of_each_head_are_right_on_every_kernel) {
+  for (const int32_t selected : {1, 64, 70, 200}) {
+    CaseOptions options = listed(selected);
+    options.selected_per_head = true;
+    options.kv_heads = 3;
+    options.q_heads = 6;
+    expect_every_kernel_right(options);
+  }
+}
+
 TEST(Selection, pages_orders_groups_and_types_are_right) {
   for (const int32_t page_size : {1, 3, 64, unbounded_page_size}) {
     CaseOptions options = listed(90);

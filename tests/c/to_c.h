@@ -153,15 +153,17 @@ struct CProblem {
     problem.mask_right = from.mask.right;
     problem.mask_chunk = from.mask.chunk;
     problem.mask_sink_tokens = from.mask.sink_tokens;
-    problem.options =
-        (from.value_in_key ? FOLIO_VALUE_IN_KEY : 0) | (from.sink_logits ? FOLIO_SINK_LOGITS : 0) |
-        (from.alibi ? FOLIO_ALIBI : 0) | (from.bias ? FOLIO_BIAS : 0) |
-        (from.intervals ? FOLIO_INTERVALS : 0) | (from.tree ? FOLIO_TREE : 0) |
-        (from.selection ? FOLIO_SELECTION : 0) | (from.sink_per_query ? FOLIO_SINK_PER_QUERY : 0) |
-        (from.bias_per_sequence ? FOLIO_BIAS_PER_SEQUENCE : 0) |
-        (from.alibi_positions ? FOLIO_ALIBI_POSITIONS : 0) |
-        (from.bf16_operands ? FOLIO_BF16_OPERANDS : 0) |
-        (from.int8_operands ? FOLIO_INT8_OPERANDS : 0) | (from.q_is_turned ? FOLIO_Q_IS_TURNED : 0);
+    problem.options = (from.value_in_key ? FOLIO_VALUE_IN_KEY : 0) |
+                      (from.sink_logits ? FOLIO_SINK_LOGITS : 0) | (from.alibi ? FOLIO_ALIBI : 0) |
+                      (from.bias ? FOLIO_BIAS : 0) | (from.intervals ? FOLIO_INTERVALS : 0) |
+                      (from.tree ? FOLIO_TREE : 0) | (from.selection ? FOLIO_SELECTION : 0) |
+                      (from.sink_per_query ? FOLIO_SINK_PER_QUERY : 0) |
+                      (from.bias_per_sequence ? FOLIO_BIAS_PER_SEQUENCE : 0) |
+                      (from.alibi_positions ? FOLIO_ALIBI_POSITIONS : 0) |
+                      (from.bf16_operands ? FOLIO_BF16_OPERANDS : 0) |
+                      (from.int8_operands ? FOLIO_INT8_OPERANDS : 0) |
+                      (from.q_is_turned ? FOLIO_Q_IS_TURNED : 0) |
+                      (from.selection_per_head ? FOLIO_SELECTION_PER_HEAD : 0);
     problem.sink_dtype = static_cast<int32_t>(from.sink_dtype);
     problem.bias_dtype = static_cast<int32_t>(from.bias_dtype);
     problem.scale = from.scale;

@@ -169,6 +169,7 @@ void AttentionCase::make_problem() {
   problem_.alibi = options_.alibi;
   problem_.bias = options_.bias != BiasForm::none;
   problem_.selection = options_.selected > 0;
+  problem_.selection_per_head = problem_.selection && options_.selected_per_head;
   if (problem_.sink_logits) {
     problem_.sink_per_query = options_.sink_per_query;
     problem_.sink_dtype = options_.sink_dtype;
@@ -249,7 +250,8 @@ void AttentionCase::make_selection() {
     const SequenceShape& shape = options_.sequences[b];
     std::vector<bool> alive(static_cast<size_t>(shape.context), false);
     int32_t key = -1;
-    for (int32_t i = 0; i < shape.new_tokens * options_.selected; ++i) {
+    const int32_t lists = shape.new_tokens * (options_.selected_per_head ? options_.kv_heads : 1);
+    for (int32_t i = 0; i < lists * options_.selected; ++i) {
       if (shape.context == 0 || rng_.chance(0.1)) {
         entries.push_back(-1);
         continue;

@@ -105,6 +105,7 @@ struct CaseOptions {
   /// entries of each query's list of keys, at random among those of its sequence, with holes and
   /// keys twice; 0: no lists
   int32_t selected = 0;
+  bool selected_per_head = false;  ///< with selected: each KV head has lists of its own
   bool intervals = false;
   TreeForm tree = TreeForm::none;
   bool lse = true;

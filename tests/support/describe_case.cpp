@@ -39,10 +39,11 @@ std::string describe(const CaseOptions& o) {
        << o.mask.sink_tokens << "}, scale " << o.scale << ", softcap " << o.softcap
        << (o.sink_logits ? ", sink" : "") << (o.alibi ? ", alibi" : "")
        << (o.sink_per_query ? " per query " : " ") << name(o.sink_dtype)
-       << (o.alibi_positions ? ", alibi_positions" : "") << ", selected " << o.selected << ", bias "
-       << static_cast<int>(o.bias) << (o.bias_per_sequence ? " per sequence " : " ")
-       << name(o.bias_dtype) << "/" << static_cast<int>(o.bias_layout)
-       << (o.intervals ? ", intervals" : "") << (o.tree != TreeForm::none ? ", tree " : "")
+       << (o.alibi_positions ? ", alibi_positions" : "") << ", selected " << o.selected
+       << (o.selected_per_head ? " per head" : "") << ", bias " << static_cast<int>(o.bias)
+       << (o.bias_per_sequence ? " per sequence " : " ") << name(o.bias_dtype) << "/"
+       << static_cast<int>(o.bias_layout) << (o.intervals ? ", intervals" : "")
+       << (o.tree != TreeForm::none ? ", tree " : "")
        << (o.tree != TreeForm::none ? std::to_string(static_cast<int>(o.tree)) : "")
        << (o.query_positions ? ", query_positions" : "")
        << (o.key_positions ? ", key_positions" : "") << listed(o.first_query_positions)

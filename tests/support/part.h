@@ -55,7 +55,8 @@ class Part {
     args_.out.data = static_cast<std::byte*>(args_.out.data) + row * args_.out.stride_bytes[0];
     args_.q.extent[0] = args_.out.extent[0] = shape.queries;
     if (args_.lse != nullptr) args_.lse += row * c.options().q_heads;
-    if (whole.selected != nullptr) batch_.selected += row * whole.selected_stride;
+    const int64_t lists = c.problem().selection_per_head ? c.problem().key.num_heads : 1;
+    if (whole.selected != nullptr) batch_.selected += row * lists * whole.selected_stride;
     if (whole.alibi_positions != nullptr)
       batch_.alibi_positions += shape.sequence * whole.alibi_positions_stride + shape.first_key;
     move_sinks(c.problem(), row);

@@ -184,6 +184,7 @@ void draw_visibility(Rng& rng, CaseOptions& o) {
   if (rng.chance(0.15)) {
     constexpr int32_t lists[] = {1, 15, 16, 17, 63, 64, 65, 130, 300};
     o.selected = rng.pick(lists);
+    o.selected_per_head = rng.chance(0.3);
     o.mask = rng.chance(0.5) ? Mask::causal() : Mask::full();
     return;
   }

@@ -71,6 +71,8 @@ struct AttentionProblem {
   /// Batch::selected lists the only keys that each query sees, by their slots in the plane: no
   /// mask but causal or full, intervals, tree, ALiBi or bias with it; they are refused
   bool selection = false;
+  /// with selection: each KV head has lists of its own (Batch::selected)
+  bool selection_per_head = false;
   /// with sink_logits: every query has its own, not one row for all
   bool sink_per_query = false;
   DType sink_dtype = DType::f32;  ///< of the sink logits: f32, bf16 or f16

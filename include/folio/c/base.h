@@ -83,7 +83,8 @@ enum {  // options of a problem, joined by |
   FOLIO_ALIBI_POSITIONS = 512,
   FOLIO_BF16_OPERANDS = 1024,
   FOLIO_INT8_OPERANDS = 2048,
-  FOLIO_Q_IS_TURNED = 4096
+  FOLIO_Q_IS_TURNED = 4096,
+  FOLIO_SELECTION_PER_HEAD = 8192
 };
 
 /// The page size of planes without pages: one run of slots per sequence.

@@ -17,7 +17,7 @@
 ///
 /// Selection (sparse attention). A list of `selected` names keys by their slots in the plane: page
 /// id * page_size + offset, or the row number where pages are unbounded. The list alone decides
-/// what its query sees, in all KV heads: what table, lengths and positions say (they are checked
+/// what its query sees, in all KV heads or, with selection_per_head, in one: what table, lengths and positions say (they are checked
 /// too) does not matter. A key that is listed twice counts twice, -1 may stand anywhere. The bits
 /// of a result depend on the order of the list. `plan` keeps the pointer and reads no slot; every
 /// `attend` reads and checks them, so that a layer may bring its own lists in the same memory.
@@ -48,7 +48,8 @@ struct Batch {
   const uint64_t* tree = nullptr;
   /// words of a row, 64 new tokens each: enough for the sequence with the most
   int32_t tree_words = 0;
-  /// [tokens, selected_stride] the only keys that each query sees, see above; -1: none
+  /// [tokens, selected_stride], with selection_per_head [tokens, KV heads, selected_stride]: the
+  /// only keys that each query sees, see above; -1: none
   const int32_t* selected = nullptr;
   int32_t selected_stride = 0;  ///< at most limits.context
   /// [size, alibi_positions_stride] position of key j of each sequence for ALiBi, in place of

@@ -9,11 +9,11 @@ namespace folio::inline v1::avx512 {
 
 /// Of both.
 inline constexpr Features features =
-    Features{Feature::value_plane,  Feature::value_in_key, Feature::key_scales,
-             Feature::key_granules, Feature::value_scales, Feature::value_granules,
-             Feature::window,       Feature::lookahead,    Feature::chunks,
-             Feature::sink_tokens,  Feature::intervals,    Feature::tree,
-             Feature::selection} |
+    Features{Feature::value_plane,  Feature::value_in_key,      Feature::key_scales,
+             Feature::key_granules, Feature::value_scales,      Feature::value_granules,
+             Feature::window,       Feature::lookahead,         Feature::chunks,
+             Feature::sink_tokens,  Feature::intervals,         Feature::tree,
+             Feature::selection,    Feature::selection_per_head} |
     every_term;
 inline constexpr DTypes byte_types = {DType::f8_e4m3, DType::f8_e5m2, DType::i8};
 /// Accept head sizes that are multiples of 8, from 8 to 576.

@@ -12,12 +12,13 @@ namespace packed {
 /// bits. K and V of four bits or i8, each by itself, turned or not; granules of whole 16 elements,
 /// of `halves` 32; head sizes that are multiples of 32, up to 256.
 inline constexpr Support supports = {
-    .features = Features{Feature::value_plane, Feature::key_scales, Feature::key_granules,
-                         Feature::value_scales, Feature::value_granules, Feature::zero_points,
-                         Feature::key_turned, Feature::value_turned, Feature::window,
-                         Feature::lookahead, Feature::chunks, Feature::sink_tokens,
-                         Feature::intervals, Feature::tree, Feature::selection} |
-                every_term,
+    .features =
+        Features{Feature::value_plane, Feature::key_scales, Feature::key_granules,
+                 Feature::value_scales, Feature::value_granules, Feature::zero_points,
+                 Feature::key_turned, Feature::value_turned, Feature::window, Feature::lookahead,
+                 Feature::chunks, Feature::sink_tokens, Feature::intervals, Feature::tree,
+                 Feature::selection, Feature::selection_per_head} |
+        every_term,
     .q = activation_types,
     .key = packed_types | DType::i8,
     .value = packed_types | DType::i8,

@@ -12,12 +12,13 @@ namespace portable {
 inline constexpr DTypes stored_types = {DType::f32,     DType::bf16,    DType::f16,
                                         DType::f8_e4m3, DType::f8_e5m2, DType::i8};
 inline constexpr Support supports = {
-    .features = Features{Feature::value_plane, Feature::value_in_key, Feature::key_scales,
-                         Feature::key_granules, Feature::value_scales, Feature::value_granules,
-                         Feature::window, Feature::lookahead, Feature::chunks, Feature::sink_tokens,
-                         Feature::intervals, Feature::tree, Feature::selection,
-                         Feature::zero_points, Feature::key_turned, Feature::value_turned} |
-                every_term,
+    .features =
+        Features{Feature::value_plane, Feature::value_in_key, Feature::key_scales,
+                 Feature::key_granules, Feature::value_scales, Feature::value_granules,
+                 Feature::window, Feature::lookahead, Feature::chunks, Feature::sink_tokens,
+                 Feature::intervals, Feature::tree, Feature::selection, Feature::selection_per_head,
+                 Feature::zero_points, Feature::key_turned, Feature::value_turned} |
+        every_term,
     .q = activation_types,
     .key = stored_types | packed_types | block_types,
     .value = stored_types | packed_types | block_types,

@@ -32,6 +32,7 @@ enum class Mutant : uint8_t {
   bias_of_first_sequence,    ///< the bias of sequence 0 taken for all
   key_positions_ignored,     ///< positions of keys for ALiBi taken to follow one another
   selection_of_first_query,  ///< the list of a sequence's first query taken for all of its
+  selection_of_first_head,   ///< the list of KV head 0 taken for all
   block_halves_swapped,      ///< low four bits of a block's bytes taken for its later elements
   spans_not_weighed,         ///< a span's output added to another's, whatever their maxima
   table_read_past_end,       ///< entries of a tile's keys behind the context are read, too

@@ -143,10 +143,16 @@ class TaskView {
     return {split, before + query.token * group + in_group - split->whole.row_begin,
             group - in_group};
   }
-  /// The list of keys of the task, whose rows are all of one token.
+  /// The list of keys of the task, whose rows are all of one token and, where heads have lists of
+  /// their own, of one KV head.
   [[nodiscard]] FOLIO_ALWAYS_INLINE const int32_t* selected(Mutant mutant) const {
     const int token = mutant == Mutant::selection_of_first_query ? 0 : first_token;
-    return batch.selected + (sequence.first_query + token) * batch.selected_stride;
+    int64_t list = sequence.first_query + token;
+    if (problem.selection_per_head) {
+      const int head = mutant == Mutant::selection_of_first_head ? 0 : task.head;
+      list = list * problem.key.num_heads + head;
+    }
+    return batch.selected + list * batch.selected_stride;
   }
   [[nodiscard]] FOLIO_ALWAYS_INLINE float sink_logit(int token, int q_head, Mutant mutant) const {
     if (mutant == Mutant::sink_of_first_query) token = 0;

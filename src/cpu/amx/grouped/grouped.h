@@ -12,11 +12,11 @@ namespace grouped {
 /// most, or of blocks; f32 and f16 where they may be rounded.
 inline constexpr DTypes stored_types = {DType::bf16, DType::i8, DType::f8_e4m3, DType::f8_e5m2};
 inline constexpr Support supports = {
-    .features =
-        Features{Feature::value_plane, Feature::value_in_key, Feature::key_scales,
-                 Feature::value_scales, Feature::window, Feature::lookahead, Feature::chunks,
-                 Feature::sink_tokens, Feature::intervals, Feature::tree, Feature::selection} |
-        every_term,
+    .features = Features{Feature::value_plane, Feature::value_in_key, Feature::key_scales,
+                         Feature::value_scales, Feature::window, Feature::lookahead,
+                         Feature::chunks, Feature::sink_tokens, Feature::intervals, Feature::tree,
+                         Feature::selection, Feature::selection_per_head} |
+                every_term,
     .q = DType::bf16,
     .key = stored_types | block_types,
     .value = stored_types | block_types,

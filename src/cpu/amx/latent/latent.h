@@ -11,10 +11,10 @@ namespace latent {
 /// value_in_key with bf16 queries; rows of bf16 where they lie, of 8 bits without scales and of
 /// blocks converted; f32 and f16 where they may be rounded.
 inline constexpr Support supports = {
-    .features =
-        Features{Feature::value_in_key, Feature::window, Feature::lookahead, Feature::chunks,
-                 Feature::sink_tokens, Feature::intervals, Feature::tree, Feature::selection} |
-        every_term,
+    .features = Features{Feature::value_in_key, Feature::window, Feature::lookahead,
+                         Feature::chunks, Feature::sink_tokens, Feature::intervals, Feature::tree,
+                         Feature::selection, Feature::selection_per_head} |
+                every_term,
     .q = DType::bf16,
     .key = block_types | DTypes{DType::bf16, DType::i8, DType::f8_e4m3, DType::f8_e5m2},
     .value = {},
