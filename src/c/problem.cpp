@@ -17,20 +17,20 @@ constexpr struct {
                {FOLIO_INTERVALS, &AttentionProblem::intervals},
                {FOLIO_TREE, &AttentionProblem::tree},
                {FOLIO_SELECTION, &AttentionProblem::selection},
-               {FOLIO_SELECTION_PER_HEAD, &AttentionProblem::selection_per_head},
                {FOLIO_SINK_PER_QUERY, &AttentionProblem::sink_per_query},
                {FOLIO_BIAS_PER_SEQUENCE, &AttentionProblem::bias_per_sequence},
                {FOLIO_ALIBI_POSITIONS, &AttentionProblem::alibi_positions},
                {FOLIO_BF16_OPERANDS, &AttentionProblem::bf16_operands},
                {FOLIO_INT8_OPERANDS, &AttentionProblem::int8_operands},
-               {FOLIO_Q_IS_TURNED, &AttentionProblem::q_is_turned}};
+               {FOLIO_Q_IS_TURNED, &AttentionProblem::q_is_turned},
+               {FOLIO_SELECTION_PER_HEAD, &AttentionProblem::selection_per_head}};
 
 constexpr int32_t known_options = [] {
   int32_t known = 0;
   for (const auto& option : options) known |= option.bit;
   return known;
 }();
-static_assert(known_options == 2 * FOLIO_Q_IS_TURNED - 1);  // the last: none is missing
+static_assert(known_options == 2 * FOLIO_SELECTION_PER_HEAD - 1);  // the last: none is missing
 
 Status check_known(const char* function, const folio_problem& p) noexcept {
   if (p.key == nullptr) return null_argument(function, "problem->key");
