@@ -66,6 +66,8 @@ std::vector<int64_t> int64_of(nb::handle object, const char* name);
 /// An uninitialised array of the library that `like` is from: torch gives torch, numpy numpy.
 nb::object empty_like(nb::handle like, const Array& array, std::initializer_list<int64_t> extents,
                       DType dtype);
+nb::object empty_like(nb::handle like, const Array& array, std::initializer_list<int64_t> extents,
+                      nb::dlpack::dtype type);
 
 /// DLPack's word for one of folio's elements, and back.
 nb::dlpack::dtype dlpack_of(DType dtype);

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "executor.h"
+#include "select.h"
 #include "without_gil.h"
 
 namespace folio::python {
@@ -123,6 +124,7 @@ out: [tokens, q_heads, v_head_size] to write; None: an array of q's library and 
 lse: f32 [tokens, q_heads] to write; True: the result is (out, lse).
 
 Raises Error for arrays that do not fit, Unsupported where no kernel serves the call.)");
+  bind_select(type);
   type.def_prop_ro(
       "keys_read", &Step::keys_read,
       "Of each plan made so far: keys of a KV head that it fetches. Pages that sequences share are "
