@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from . import latent, reporting
 from .calibration import note
 from .continuous import attend_paged, is_batch, mask_of_batch, paged_update
 from .described import Described
+from .indexer import KeyLists
 from .masks import MaskTensor, Pattern, Sight
 from .problem import (
     Ask,
@@ -121,9 +123,18 @@ def _belong_together(key: CachedRows, value: CachedRows) -> bool:
 def _cached(ask: Ask, query: torch.Tensor, key: CachedRows) -> torch.Tensor:
     """Keys and values in the pages of a FolioCache."""
     planes = key.layer.planes
+    ask = _listed(ask, key)
     rounds = planes is not None and planes.has_four_bits  # q loses less than K has lost
     kind = kind_of(ask.heads, ask.scale, ask.softcap, ask.sight.pattern, int8_operands=rounds)
     return _over_pages(ask, kind, query, key).unflatten(0, (ask.batch, ask.queries))
+
+
+def _listed(ask: Ask, rows: CachedRows) -> Ask:
+    """The lists of keys as slots of the layer's pages, or else as a bias."""
+    lists = ask.lists
+    if isinstance(lists, KeyLists) and lists.owner is rows.layer.owner and ask.bias is None:
+        return replace(ask, slots=lists.slots, sight=Sight(Pattern(), rows.shape[2]))
+    return ask.with_lists_as_bias(rows.shape[2])
 
 
 def _over_pages(ask: Ask, kind: Any, query: torch.Tensor, key: CachedRows) -> torch.Tensor:
@@ -135,7 +146,10 @@ def _over_pages(ask: Ask, kind: Any, query: torch.Tensor, key: CachedRows) -> to
     if layer.pending is not None and layer.pending[0].shape[2] != ask.queries:
         layer.flush()  # cross attention: other new keys than queries
     new = layer.take_pending() if length == layer.held else None
-    step = layer.step(length - ask.queries, ask.queries, ask.sight)
+    if ask.slots is not None:
+        step = layer.owner.step_of_lists(length - ask.queries, ask.queries, ask.slots)
+    else:
+        step = layer.step(length - ask.queries, ask.queries, ask.sight)
     if new is None:
         return step.attend(kind, pages, rows, bias=ask.bias, sinks=ask.sinks)
     return step(kind, pages, rows, *new, bias=ask.bias, sinks=ask.sinks)
@@ -145,6 +159,7 @@ def _latent(ask: Ask, query: torch.Tensor, key: latent.ExpandedRows) -> torch.Te
     """Keys and values that are expanded from latent rows: attention over the rows themselves."""
     latents, maps = key.latents, key.maps
     rank = latents.shape[-1]
+    ask = _listed(ask, latents)
     kind = kind_of(ask.heads, ask.scale, ask.softcap, ask.sight.pattern, v_in_key=rank)
     out = maps.output(_over_pages(ask, kind, maps.query(query), latents))
     return out.unflatten(0, (ask.batch, ask.queries))
@@ -186,6 +201,7 @@ def ragged(x: torch.Tensor) -> tuple[torch.Tensor, int]:
 
 def _dense(ask: Ask, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """Dense keys and values [batch, heads, keys, dim]."""
+    ask = ask.with_lists_as_bias(key.shape[2])
     if key.shape[0] != ask.batch:
         key, value = key.expand(ask.batch, -1, -1, -1), value.expand(ask.batch, -1, -1, -1)
     key_rows, between = ragged(key)
@@ -252,7 +268,7 @@ def _packed(
     gives them. pattern: what a query sees of its own sequence; None: what the options say.
     """
     offsets, starts = _ends_of_packed(query, key.shape[2], options)
-    ask = Ask.read(module, query, key.shape[2], None, options)
+    ask = Ask.read(module, query, key.shape[2], None, options).with_lists_as_bias(key.shape[2])
     if pattern is not None:
         ask.sight = Sight(pattern, key.shape[2])
     pages = folio_kv.Pages.ragged(as_tokens(stored(key)), as_tokens(stored(value)))

@@ -3,8 +3,8 @@
 
 Layers without a window share one pool of pages and one step (plan) per forward and kind of layer;
 layers with a window keep what it sees. Layers that keep other states (convolutions, recurrent
-states) are transformers' own; layers that keep both, and the keys of an indexer, are transformers'
-classes with the attention part in pages.
+states) are transformers' own; layers that keep both are transformers' classes with the attention
+part in pages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from transformers import cache_utils
 
 import folio_kv
 
-from .cache_layers import LAYERS
+from .cache_layers import LAYERS, FolioIndexedLayer
 from .masks import Sight
 from .paged_layer import FolioLayer
 from .planes import Storage, room_for
@@ -100,7 +100,9 @@ class FolioCache(cache_utils.Cache):
         return layer
 
     def _paged_layers(self) -> list[FolioLayer]:
-        return [layer for layer in self.layers if isinstance(layer, FolioLayer)]
+        """Those that keep rows in pages; the keys of an indexer are one beside its layer."""
+        layers = [layer for layer in self.layers if isinstance(layer, FolioLayer)]
+        return layers + [x.index_keys for x in layers if isinstance(x, FolioIndexedLayer)]
 
     def _pool_layers(self) -> list[FolioLayer]:
         """Those whose pages are the pool's."""
@@ -145,6 +147,15 @@ class FolioCache(cache_utils.Cache):
         if copies and pages:
             folio_kv.copy_pages(pages, pages, copies)
             self.pool.pool.take_copies()  # says that they have run
+
+    def step_of_lists(self, start: int, new: int, slots: torch.Tensor) -> Any:
+        """The step of `new` tokens behind the first `start`, which attend to the keys of `slots`
+        [rows * new, count] alone.
+        """
+        table, row_starts = self.pool.table()
+        offsets = [new * i for i in range(self.rows + 1)]
+        contexts = [start + new] * self.rows
+        return folio_kv.Step(offsets, contexts, table, row_starts=row_starts, selected=slots)
 
     def step(
         self, start: int, new: int, sight: Sight | None = None, in_one_page: bool = False

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from transformers import cache_utils
 
+from .indexer import IndexKeys
 from .paged_layer import FolioLayer, Owner
 from .window_layer import FolioWindowLayer
 
@@ -17,27 +18,32 @@ __all__ = ["LAYERS"]
 
 
 class FolioIndexedLayer(FolioLayer, cache_utils.DynamicIndexedLayer):
-    """Pages beside the keys of an indexer (sparse attention)."""
+    """Pages, and beside them those of an indexer's keys (sparse attention)."""
 
     def __init__(self, owner: Owner, **kwargs: Any):
         cache_utils.DynamicIndexedLayer.__init__(self)
         FolioLayer.__init__(self, owner, **kwargs)
+        self.index_keys = IndexKeys(owner)
+
+    def update_indexer(self, indexer_key_states: torch.Tensor) -> torch.Tensor:
+        """Takes new keys [batch, new, dim]; returns all keys, described."""
+        self.is_indexer_initialized = True
+        return self.index_keys.extend(indexer_key_states)
 
     def reset(self) -> None:
-        self.indexer_keys = self.indexer_position_ids = None
+        self.indexer_position_ids = None
         self.is_indexer_initialized = False
+        self.index_keys.reset()
         FolioLayer.reset(self)
 
     def crop(self, tokens_to_remove: int) -> None:
         FolioLayer.crop(self, tokens_to_remove)
         if tokens_to_remove and self.indexer_position_ids is not None:
             self.indexer_position_ids = self.indexer_position_ids[..., :tokens_to_remove]
-        if tokens_to_remove and self.is_indexer_initialized:
-            self.indexer_keys = self.indexer_keys[:, :tokens_to_remove]
+        if self.is_indexer_initialized:
+            self.index_keys.crop(tokens_to_remove)
 
     def _select(self, rows: torch.Tensor) -> None:
-        if self.is_indexer_initialized:
-            self.indexer_keys = self.indexer_keys[rows]
         if self.indexer_position_ids is not None:
             self.indexer_position_ids = self.indexer_position_ids[:, rows]
 
@@ -48,8 +54,9 @@ class FolioIndexedLayer(FolioLayer, cache_utils.DynamicIndexedLayer):
         self._select(indices)
 
     def batch_repeat_interleave(self, repeats: int) -> None:
-        if self.is_indexer_initialized:
-            self._select(torch.arange(self.indexer_keys.shape[0]).repeat_interleave(repeats))
+        if self.indexer_position_ids is not None:
+            rows = torch.arange(self.indexer_position_ids.shape[1])
+            self._select(rows.repeat_interleave(repeats))
 
 
 class FolioHybridLayer(cache_utils.LinearAttentionAndFullAttentionLayer, FolioLayer):

@@ -13,6 +13,7 @@ the mask was composed from and becomes eager's dense mask only where a model com
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ import folio_kv
 
 from .described import Described, version_of
 
-__all__ = ["MaskTensor", "Pattern", "Sight", "describe_mask", "sight_of"]
+__all__ = ["MaskRows", "MaskTensor", "Pattern", "Sight", "describe_mask", "sight_of"]
 
 
 class Pattern(NamedTuple):
@@ -131,6 +132,14 @@ class MaskTensor(Described):
     def make_dense(self) -> torch.Tensor:
         return masking_utils.eager_mask(**self.arguments)
 
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.select.int and args[1:] == (1, 0):  # of its only head
+            mask = args[0]
+            shape = (mask.shape[0], *mask.shape[2:])
+            return MaskRows(shape, mask.dtype, mask.device, mask=mask)
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
     @property
     def pattern(self) -> Pattern | None:
         """What it shows of every sequence alike, by the distance of query and key; None if it says
@@ -192,6 +201,27 @@ class MaskTensor(Described):
             ) * pattern.chunk - shift
             begin, end = torch.maximum(begin, start), torch.minimum(end, start + pattern.chunk)
         return begin, end
+
+
+class MaskRows(Described):
+    """A mask without its dimension of heads, [batch, queries, keys]: a view of it."""
+
+    mask: MaskTensor
+
+    def make_dense(self) -> torch.Tensor:
+        self.mask.before_view()
+        return self.mask.dense()[:, 0]
+
+    def look(self) -> Sight | None:
+        """What the queries see; None if somebody has written to it."""
+        return self.mask.look() if self.is_description and self.mask.is_description else None
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        is_slice = func is torch.ops.aten.slice.Tensor and args[2:] in ((), (0,), (0, sys.maxsize))
+        if is_slice or func is torch.ops.aten.alias.default:
+            return args[0]  # the whole of it
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
 
 def _as_visible(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -65,6 +65,8 @@ class Ask:
     sight: Sight
     sinks: torch.Tensor | None = None
     bias: torch.Tensor | None = None
+    lists: torch.Tensor | None = None  # [batch, queries, count] the only keys that a query sees
+    slots: torch.Tensor | None = None  # the same as slots of pages
 
     @classmethod
     def read(
@@ -83,7 +85,6 @@ class Ask:
         parts = (
             sight.bias,
             _bias(options.get("position_bias"), batch, queries, keys),
-            _selection(options.get("indices"), batch, queries, keys),
         )
         given = [part for part in parts if part is not None]
         bias = sum(given[1:], given[0]) if given else None
@@ -97,7 +98,15 @@ class Ask:
             sight,
             sinks,
             bias,
+            options.get("indices"),
         )
+
+    def with_lists_as_bias(self, keys: int) -> Ask:
+        """The same, where keys that no list has are hidden."""
+        hidden = _selection(self.lists, self.batch, self.queries, keys)
+        if hidden is None:
+            return self
+        return replace(self, lists=None, bias=hidden if self.bias is None else hidden + self.bias)
 
 
 def is_causal(module: Any, options: dict[str, Any]) -> bool:
@@ -235,6 +244,7 @@ def refusal(kind: Any, pages: Any, ask: Ask, dtype: torch.dtype, formats: str = 
         "q_dtype": dtype,
         "bias": ask.bias is not None,
         "intervals": ask.sight.visible is not None,
+        "selected": ask.slots is not None,
     }
     if ask.sinks is not None:
         per_query = ask.sinks.dim() == 2
