@@ -190,7 +190,7 @@ TEST(IndexCache, goes_along_when_pages_and_slots_are_copied) {
       for (int32_t slot = 0; slot < num_pages * page_size; ++slot)
         layers.write(rng.int_between(0, 99), slot, slot);
       Slots expected = slots_of(layers);
-      for (int round = 0; round < 20; ++round) {
+      for (int round = 0; round < 6; ++round) {
         std::vector<PageCopy> pages;
         std::vector<SlotCopy> slots;
         const auto last = static_cast<int32_t>(num_pages) - 1;
