@@ -66,11 +66,10 @@ nb::object empty_like(nb::handle like, const Array& array, std::initializer_list
     const nb::module_ numpy = nb::module_::import_("numpy");
     const bool is_numpy = nb::isinstance(like, numpy.attr("ndarray"));
     if (is_numpy)  // which has bf16 from others alone: they come as they are
-      return numpy.attr("empty")(nb::tuple(list), type == array.type
-                                                      ? nb::object(like.attr("dtype"))
-                                                      : nb::str(type == nb::dtype<int32_t>()
-                                                                    ? "int32"
-                                                                    : "float32"));
+      return numpy.attr("empty")(nb::tuple(list),
+                                 type == array.type
+                                     ? nb::object(like.attr("dtype"))
+                                     : nb::str(type == nb::dtype<int32_t>() ? "int32" : "float32"));
     const nb::object space = like.attr("__array_namespace__")();
     return space.attr("from_dlpack")(own_array(ndim, shape, type));
   }

@@ -140,12 +140,12 @@ nb::object select(const Step& step, const Pages& pages, nb::handle q, nb::handle
 
 void bind_select(nb::class_<Step, BatchHolder>& type) {
   const auto none = nb::none();
-  type.def("select", &select, nb::arg("pages"), nb::arg("q"), nb::arg("weights").none() = none,
-           nb::kw_only(), nb::arg("k") = 2048, nb::arg("relu") = true,
-           nb::arg("scale").none() = none, nb::arg("window").none() = none,
-           nb::arg("entries") = "slots", nb::arg("slots_of").none() = none,
-           nb::arg("out").none() = none,
-           R"(The k keys of each query that an indexer scores best (sparse attention of DeepSeek V3.2).
+  type.def(
+      "select", &select, nb::arg("pages"), nb::arg("q"), nb::arg("weights").none() = none,
+      nb::kw_only(), nb::arg("k") = 2048, nb::arg("relu") = true, nb::arg("scale").none() = none,
+      nb::arg("window").none() = none, nb::arg("entries") = "slots",
+      nb::arg("slots_of").none() = none, nb::arg("out").none() = none,
+      R"(The k keys of each query that an indexer scores best (sparse attention of DeepSeek V3.2).
 
     score[t, j] = sum_h weights[t, h] * relu(scale * q[t, h] . key[j])
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <string>
 #include <thread>
 
 #include "attention/check.h"
@@ -101,12 +100,15 @@ Status check_listed_slots(const char* function, const AttentionProblem& problem,
   if (!is_outside) return {};
   int64_t i = 0;
   while (batch.selected[i] >= -1 && batch.selected[i] < rows) ++i;
-  const int64_t list = i / batch.selected_stride;
-  const std::string head =
-      problem.selection_per_head ? "[" + std::to_string(list % heads) + "]" : "";
+  const int64_t list = i / batch.selected_stride, entry = i % batch.selected_stride;
+  if (problem.selection_per_head)
+    return fail(Errc::invalid_argument,
+                "{}: batch.selected[{}][{}][{}] is {}, expected -1 (none) or a slot below {} (of "
+                "key)",
+                function, list / heads, list % heads, entry, batch.selected[i], rows);
   return fail(Errc::invalid_argument,
-              "{}: batch.selected[{}]{}[{}] is {}, expected -1 (none) or a slot below {} (of key)",
-              function, list / heads, head, i % batch.selected_stride, batch.selected[i], rows);
+              "{}: batch.selected[{}][{}] is {}, expected -1 (none) or a slot below {} (of key)",
+              function, list, entry, batch.selected[i], rows);
 }
 
 /// `prepare`, for the function of that name and for attend.
