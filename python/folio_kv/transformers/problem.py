@@ -103,7 +103,8 @@ class Ask:
 
     def with_lists_as_bias(self, keys: int) -> Ask:
         """The same, where keys that no list has are hidden."""
-        hidden = _selection(self.lists, self.batch, self.queries, keys)
+        lists = getattr(self.lists, "keys", self.lists)
+        hidden = _selection(lists, self.batch, self.queries, keys)
         if hidden is None:
             return self
         return replace(self, lists=None, bias=hidden if self.bias is None else hidden + self.bias)
