@@ -149,7 +149,7 @@ TEST(LayerNorm, a_row_by_hand) {
 }
 
 TEST(LayerNorm, a_constant_row_is_the_shifts_whatever_lies_behind_it) {
-  for (const size_t size : {2, 15, 16, 17, 40, 100, 128, 576}) {
+  for (const size_t size : {2U, 15U, 16U, 17U, 40U, 100U, 128U, 576U}) {
     // powers of two: the sums, and so the mean, are exact
     std::vector<float> x(size, 4096.0f), weights(size, 3.0f), shifts(size);
     for (size_t i = 0; i < size; ++i) shifts[i] = static_cast<float>(i) - 7.0f;
