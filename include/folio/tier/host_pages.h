@@ -2,7 +2,9 @@
 /// folio/tier/host_pages.h: a host tier whose pages are attended where they lie.
 ///
 /// All its pages have one size and lie at one stride in one reservation of address space, the *host
-/// slab*: page i of it is at `data + i * page_stride_bytes`. Nothing is copied.
+/// slab*: page i of it is at `data + i * page_stride_bytes`. `planes_in` makes of a pool's planes
+/// those of the slab, for `attend`: a sequence's cold keys are read there, its hot ones in the
+/// pool, and `merge` (folio/attention/merge.h) joins the two. Nothing is copied.
 ///
 /// What is to be read is held first. A page that is held has its bytes and its place until it is
 /// given back: it is not dropped to make room (a store ends as full where all that might go is
@@ -19,7 +21,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
+#include "folio/cache/page_extents.h"
+#include "folio/cache/paged_kv_view.h"
 #include "folio/core/export.h"
 #include "folio/core/status.h"
 #include "folio/tier/tier.h"
@@ -58,5 +63,24 @@ class FOLIO_EXPORT HostTier : public Tier {
 /// out_of_memory, of address space, too; io where no thread is to be had
 [[nodiscard]] FOLIO_EXPORT Result<std::unique_ptr<HostTier>> make_host_tier(
     const TierOptions& options, int64_t page_bytes) noexcept;
+
+/// The runs of bytes of a page of a pool, in the order of its payload, as a CacheManager stores it:
+/// those of layer 0, then of layer 1, and so on (docs/tiers.md, *The bytes*). For whoever stores
+/// himself what `planes_in` is to find. Errors: invalid_argument for no planes, planes that
+/// page_extents refuses, whose pages share bytes or have unlike runs, and a page that they have
+/// not; out_of_memory
+[[nodiscard]] FOLIO_EXPORT Result<std::vector<Extent>> payload_extents(
+    std::span<const KVPlanes> planes, uint32_t page) noexcept;
+
+/// `planes` of a pool, all layers that its pages are stored with, as they lie in the slab's pages:
+/// with places of `HostTier::hold` for page ids, of which -1 is unassigned. Slots, heads and what
+/// lies in no page (scales that pages share, of a tensor, of channels) are as they were. To be
+/// read: what is written there is corrupt. Errors: invalid_argument for a slab that is none, planes
+/// that payload_extents refuses, pages of another size than the slab's, planes of which a page's
+/// elements, scales or zero points lie in several runs (gaps between rows), pages of unbounded size
+/// (a page of those is a row), and places in the slab that are not aligned to their elements;
+/// out_of_memory
+[[nodiscard]] FOLIO_EXPORT Result<std::vector<KVPlanes>> planes_in(
+    const HostSlab& slab, std::span<const KVPlanes> planes) noexcept;
 
 }  // namespace folio::inline v1::tier
