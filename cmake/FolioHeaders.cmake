@@ -126,6 +126,7 @@ set(FOLIO_TIER_HEADERS
     folio/tier/event_index.h
     folio/tier/event_publisher.h
     folio/tier/event_subscriber.h
+    folio/tier/host_pages.h
     folio/tier/host_tier.h
     folio/tier/medium.h
     folio/tier/peer_tier.h

@@ -1,198 +1,128 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tier/host/host_tier.cpp: pages in memory of their own, and copies to and from there.
+/// tier/host/host_tier.cpp: host tiers are made, with an arena and without.
 #include "folio/tier/host_tier.h"
 
-#include <algorithm>
+#include <limits>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <utility>
-#include <vector>
 
-#include "folio/tier/medium.h"
-#include "tier/device/host_blocks.h"
+#include "folio/tier/host_pages.h"
+#include "tier/checks.h"
 #include "tier/host/host_medium.h"
-#include "tier/host/stored_pages.h"
-#include "tier/payload.h"
+#include "tier/host/page_arena.h"
 #include "tier/queued_tier.h"
 
 namespace folio::inline v1::tier {
 namespace {
 
-class HostMedium final : public Medium {
+Status no_memory() { return fail(Errc::out_of_memory, "make_host_tier: no memory"); }
+
+/// What an arena cannot be made of. `room`: of a page with its header.
+Status check_arena(const TierOptions& options, int64_t page_bytes, int64_t room) {
+  constexpr int64_t most_pages = std::numeric_limits<int32_t>::max();
+  if (options.max_bytes < room)
+    return fail(Errc::invalid_argument,
+                "make_host_tier: options.max_bytes is {}, expected {} or more: a page of {} bytes "
+                "and its header",
+                options.max_bytes, room, page_bytes);
+  if (options.max_bytes / room > most_pages)
+    return fail(Errc::invalid_argument,
+                "make_host_tier: options.max_bytes is {}, expected at most {}: {} pages of {} "
+                "bytes and their headers",
+                options.max_bytes, most_pages * room, most_pages, page_bytes);
+  if (options.device == nullptr) return {};
+  return fail(Errc::invalid_argument,
+              "make_host_tier: options.device is given, expected null: pages that are read in "
+              "place are the host's");
+}
+
+/// The queue over a medium that has an arena, and the way past the queue to what it holds.
+class ArenaTier final : public HostTier {
  public:
-  explicit HostMedium(const TierOptions& options)
-      : options_(options), blocks_(options.device), pages_(options.max_bytes, options.on_change) {}
+  ArenaTier(std::unique_ptr<Tier> queue, HostMedium& medium) noexcept
+      : queue_(std::move(queue)), medium_(medium) {}
 
-  bool has(const PageName& name) noexcept override {
-    const std::lock_guard lock(mutex_);
-    return pages_.has(name);
+  int32_t find(std::span<const PageName> names) noexcept override { return queue_->find(names); }
+  void find_each(std::span<const PageName> names, std::span<uint8_t> there) noexcept override {
+    queue_->find_each(names, there);
   }
-
-  bool loads_in_order() const noexcept override { return true; }
-  bool reaches_device() const noexcept override { return true; }
-
-  void run(std::span<Job* const> jobs) noexcept override {
-    if (jobs.front()->order == LoadOrder::extents) return load_in_order(jobs);
-    for (Job* const job : jobs)
-      job->outcome = job->kind == Job::Kind::load ? load(*job) : store(*job);
+  Result<TierTicket> load(std::span<const TierPage> pages, int64_t deadline_ms,
+                          LoadOrder order) noexcept override {
+    return queue_->load(pages, deadline_ms, order);
   }
-
-  void drop(const PageName& name) noexcept override {
-    const std::lock_guard lock(mutex_);
-    pages_.drop(name);
+  uint32_t landed(TierTicket ticket) const noexcept override { return queue_->landed(ticket); }
+  Result<TierTicket> store(std::span<const TierPage> pages) noexcept override {
+    return queue_->store(pages);
   }
-
-  bool visit_names(const NameVisitor& visitor) override {
-    const std::lock_guard lock(mutex_);
-    const std::vector<PageName> names = pages_.names();
-    visitor.function(visitor.context, names);
-    return true;
+  Status drop(std::span<const PageName> names) noexcept override { return queue_->drop(names); }
+  Status visit_names(NameVisitor visitor) noexcept override { return queue_->visit_names(visitor); }
+  void cancel(TierTicket ticket) noexcept override { queue_->cancel(ticket); }
+  size_t poll(std::span<TierCompletion> completions) noexcept override {
+    return queue_->poll(completions);
   }
+  TierFigures figures() const noexcept override { return queue_->figures(); }
+  Status last_fault() const noexcept override { return queue_->last_fault(); }
 
-  void count(TierFigures& figures) const noexcept override {
-    const std::lock_guard lock(mutex_);
-    pages_.count(figures);
+  HostSlab slab() const noexcept override {
+    const PageArena& arena = medium_.arena();
+    return {.data = arena.data(),
+            .page_bytes = arena.page_bytes(),
+            .page_stride_bytes = arena.page_stride_bytes(),
+            .pages = arena.pages()};
   }
-
-  Status last_fault() const noexcept override {
-    const std::lock_guard lock(mutex_);
-    return fault_;
+  Status hold(std::span<const PageName> names, std::span<int32_t> pages) noexcept override {
+    constexpr const char* call = "HostTier::hold";
+    if (names.size() != pages.size())
+      return fail(Errc::invalid_argument, "{}: pages are {}, expected {}: one for each name", call,
+                  pages.size(), names.size());
+    if (Status s = check_memory(call, "names", names.data(), names.size()); !s.is_ok()) return s;
+    if (Status s = check_memory(call, "pages", pages.data(), pages.size()); !s.is_ok()) return s;
+    return medium_.hold(names, pages);
+  }
+  void give_back(std::span<const int32_t> pages) noexcept override {
+    if (pages.data() != nullptr) medium_.give_back(pages);
   }
 
  private:
-  using Page = StoredPages::Page;
-
-  Page use(const PageName& name) noexcept {
-    const std::lock_guard lock(mutex_);
-    return pages_.use(name);
-  }
-
-  /// `missing` and null, `corrupt`, or `done`: its bytes are still to be copied and checked.
-  std::pair<TierOutcome, Page> begin_load(const Job& job) {
-    Page page = use(job.name);
-    if (page == nullptr) return {TierOutcome::missing, nullptr};
-    const char* const fault =
-        fault_of(page->header, job.name, options_.fingerprint, bytes_of(job.extents));
-    return {fault == nullptr ? TierOutcome::done : TierOutcome::corrupt, std::move(page)};
-  }
-
-  /// Of the bytes here: what a device got cannot be read.
-  static TierOutcome end_load(const Page& page) {
-    const Extent whole{page->bytes.data(), page->header.bytes};
-    return crc_of({&whole, 1}) == page->header.crc ? TierOutcome::done : TierOutcome::corrupt;
-  }
-
-  TierOutcome failed(const Status& fault) noexcept {
-    const std::lock_guard lock(mutex_);
-    fault_ = fault;
-    return TierOutcome::failed;
-  }
-
-  TierOutcome load(const Job& job) noexcept {
-    const auto [outcome, page] = begin_load(job);
-    if (outcome != TierOutcome::done) return outcome;
-    if (Status s = blocks_.scatter(page->bytes.data(), job.extents); !s.is_ok()) return failed(s);
-    return end_load(page);
-  }
-
-  struct Copying {
-    Job* job;
-    Page page;
-    std::byte* from;  ///< of the next extent
-  };
-
-  /// Fills extent `e` of every page that has one, and has all before.
-  void fill(std::span<Copying> pages, uint32_t e, std::vector<DeviceCopy>& copies) {
-    const auto is_next = [e](const Copying& copying) {
-      return copying.job->outcome == TierOutcome::done && e < copying.job->extents.size();
-    };
-    copies.clear();
-    for (Copying& copying : pages) {
-      if (!is_next(copying)) continue;
-      const Extent& extent = copying.job->extents[e];
-      copies.push_back({extent.data, copying.from, extent.bytes});
-      copying.from += extent.bytes;
-    }
-    if (copies.empty()) return;
-    const Status status = blocks_.copy(CopyDirection::to_device, copies);
-    for (Copying& copying : pages) {
-      if (!is_next(copying)) continue;
-      if (status.is_ok())
-        copying.job->landed.store(e + 1, std::memory_order_release);
-      else
-        copying.job->outcome = failed(status);
-    }
-  }
-
-  void load_in_order(std::span<Job* const> jobs) noexcept {
-    try {
-      std::vector<Copying> pages;
-      std::vector<DeviceCopy> copies;
-      pages.reserve(jobs.size());
-      copies.reserve(jobs.size());
-      size_t extents = 0;
-      for (Job* const job : jobs) {
-        auto [outcome, page] = begin_load(*job);
-        job->outcome = outcome;
-        if (outcome != TierOutcome::done) continue;
-        extents = std::max(extents, job->extents.size());
-        std::byte* const bytes = page->bytes.data();
-        pages.push_back({job, std::move(page), bytes});
-      }
-      for (uint32_t e = 0; e < extents; ++e) fill(pages, e, copies);
-      for (const Copying& copying : pages)
-        if (copying.job->outcome == TierOutcome::done)
-          copying.job->outcome = end_load(copying.page);
-    } catch (const std::bad_alloc&) {
-      for (Job* const job : jobs) job->outcome = load(*job);
-    }
-  }
-
-  TierOutcome store(const Job& job) noexcept {
-    if (use(job.name) != nullptr) return TierOutcome::done;
-    const int64_t bytes = bytes_of(job.extents);
-    if (bytes > options_.max_bytes - static_cast<int64_t>(sizeof(PayloadHeader)))
-      return TierOutcome::full;
-    try {
-      auto page = std::make_shared<Stored>();
-      page->name = job.name;
-      if (job.parent != job.name) page->parent = job.parent;
-      Result<HostBlock> memory = blocks_.take(bytes);
-      if (!memory) return TierOutcome::full;
-      page->bytes = std::move(*memory);
-      std::byte* const data = page->bytes.data();
-      if (Status s = blocks_.gather(job.extents, data); !s.is_ok()) return failed(s);
-      const Extent whole{data, bytes};
-      page->header = header_of(job.name, options_.fingerprint, {&whole, 1});
-      const std::lock_guard lock(mutex_);
-      return pages_.put(std::move(page));
-    } catch (const std::bad_alloc&) {
-      return TierOutcome::full;
-    }
-  }
-
-  const TierOptions options_;
-  HostBlocks blocks_;
-  mutable std::mutex mutex_;
-  Status fault_;
-  StoredPages pages_;
+  const std::unique_ptr<Tier> queue_;  ///< has the medium
+  HostMedium& medium_;
 };
 
 }  // namespace
 
-std::unique_ptr<Medium> make_host_medium(const TierOptions& options) noexcept {
-  return std::unique_ptr<Medium>(new (std::nothrow) HostMedium(options));
+Result<std::unique_ptr<HostMedium>> make_arena_medium(const TierOptions& options,
+                                                      int64_t page_bytes) noexcept {
+  if (Status s = check_options(options); !s.is_ok()) return s;
+  const Result<int64_t> room = host_record_bytes(page_bytes);
+  if (!room)
+    return fail(Errc::invalid_argument, "make_host_tier: page_bytes is {}, expected 1 .. {}",
+                page_bytes, int64_t{1} << 40);
+  if (Status s = check_arena(options, page_bytes, *room); !s.is_ok()) return s;
+  Result<std::unique_ptr<PageArena>> arena =
+      PageArena::reserve(page_bytes, options.max_bytes / *room);
+  if (!arena) return arena.error();
+  std::unique_ptr<HostMedium> medium(new (std::nothrow) HostMedium(options, std::move(*arena)));
+  if (medium == nullptr) return no_memory();
+  return medium;
 }
 
-}  // namespace folio::inline v1::tier
-
-namespace folio::inline v1::tier {
+Result<std::unique_ptr<HostTier>> make_host_tier(const TierOptions& options,
+                                                 int64_t page_bytes) noexcept {
+  Result<std::unique_ptr<HostMedium>> medium = make_arena_medium(options, page_bytes);
+  if (!medium) return medium.error();
+  HostMedium& arena_medium = **medium;
+  Result<std::unique_ptr<Tier>> queue = QueuedTier::create(std::move(*medium), options);
+  if (!queue) return queue.error();
+  std::unique_ptr<HostTier> tier(new (std::nothrow) ArenaTier(std::move(*queue), arena_medium));
+  if (tier == nullptr) return no_memory();
+  return tier;
+}
 
 Result<std::unique_ptr<Tier>> make_host_tier(const TierOptions& options) noexcept {
-  std::unique_ptr<tier::Medium> medium = tier::make_host_medium(options);
-  if (medium == nullptr) return fail(Errc::out_of_memory, "make_host_tier: no memory");
-  return tier::QueuedTier::create(std::move(medium), options);
+  std::unique_ptr<Medium> medium = make_host_medium(options);
+  if (medium == nullptr) return no_memory();
+  return QueuedTier::create(std::move(medium), options);
 }
 
 }  // namespace folio::inline v1::tier

@@ -7,6 +7,7 @@
 namespace folio::inline v1::tier {
 
 void StoredPages::join_leaves(Entry& entry) noexcept {
+  if (entry.is_held || continued_.contains(entry.page->name)) return;
   entry.place.key() = entry.used;
   leaves_.insert(std::move(entry.place));
 }
@@ -38,18 +39,24 @@ TierOutcome StoredPages::put(Page page) {
     if (parent != entries_.end() && parent->second.place.empty()) leave_leaves(parent->second);
   }
   while (bytes_ > max_bytes_ - room_of(stored)) {
-    if (leaves_.empty()) {
-      unlink(stored);
-      return TierOutcome::full;
-    }
-    remove(*leaves_.begin()->second);
+    if (remove_oldest()) continue;
+    unlink(stored);
+    return TierOutcome::full;
   }
   entries_.insert(one.extract(one.begin()));
   bytes_ += room_of(stored);
   entry.used = ++clock_;
-  if (!continued_.contains(stored.name)) join_leaves(entry);
+  join_leaves(entry);
   tell(observer_, TierChange::stored, stored.name);
   return TierOutcome::done;
+}
+
+bool StoredPages::remove_oldest(const std::optional<PageName>& kept) noexcept {
+  auto oldest = leaves_.begin();
+  if (oldest != leaves_.end() && oldest->second->page->name == kept) ++oldest;
+  if (oldest == leaves_.end()) return false;
+  remove(*oldest->second);
+  return true;
 }
 
 void StoredPages::unlink(const Stored& page) noexcept {
@@ -73,6 +80,23 @@ void StoredPages::remove(Entry& entry) noexcept {
 
 void StoredPages::drop(const PageName& name) noexcept {
   if (const auto at = entries_.find(name); at != entries_.end()) remove(at->second);
+}
+
+StoredPages::Page StoredPages::hold(const PageName& name) noexcept {
+  Page page = use(name);
+  if (page == nullptr) return nullptr;
+  Entry& entry = entries_.find(name)->second;
+  if (entry.place.empty()) leave_leaves(entry);
+  entry.is_held = true;
+  return page;
+}
+
+void StoredPages::give_back(const Page& page) noexcept {
+  const auto at = entries_.find(page->name);
+  if (at == entries_.end() || at->second.page != page) return;
+  at->second.is_held = false;
+  at->second.used = ++clock_;
+  join_leaves(at->second);
 }
 
 std::vector<PageName> StoredPages::names() const {

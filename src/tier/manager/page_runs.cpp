@@ -5,39 +5,16 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <initializer_list>
 
-#include "cache/check_view.h"
 #include "cache/granule_bytes.h"
-#include "folio/cache/page_walk.h"
+#include "tier/page_parts.h"
 
 namespace folio::inline v1::tier {
 namespace {
 
-/// From the first byte that a page has of something to behind its last one.
-struct Part {
-  std::byte* begin;
-  std::byte* end;
-
-  [[nodiscard]] bool meets(const Part& other) const {
-    return std::less<>()(begin, other.end) && std::less<>()(other.begin, end);
-  }
-};
-
-struct Axis {
-  int64_t count, stride_bytes;
-};
-
-Part part_of(std::byte* first, int64_t bytes, std::initializer_list<Axis> axes) {
-  Part part{first, first + bytes};
-  for (const Axis& axis : axes)
-    (axis.stride_bytes < 0 ? part.begin : part.end) += (axis.count - 1) * axis.stride_bytes;
-  return part;
-}
-
 /// A page's part is one with those that it lies among, at the place of the first of them.
-void add_part(std::vector<Part>& parts, Part part) {
-  const auto meets = [&](const Part& other) { return part.meets(other); };
+void add_part(std::vector<PagePart>& parts, PagePart part) {
+  const auto meets = [&](const PagePart& other) { return part.meets(other); };
   const auto first = std::ranges::find_if(parts, meets);
   if (first == parts.end()) return parts.push_back(part);
   for (auto other = first; other != parts.end(); ++other)
@@ -48,29 +25,12 @@ void add_part(std::vector<Part>& parts, Part part) {
   parts.erase(std::remove_if(first + 1, parts.end(), meets), parts.end());
 }
 
-/// A run of each granule of a page: of their scales, or of zero points that lie elsewhere.
-Part part_of_granules(const PagedKVView& view, int64_t page, const GranuleBytes::Run& run) {
-  const ScaleView& scales = view.scales;
-  return part_of(
-      static_cast<std::byte*>(scales.data) + run.offset +
-          detail::scale_offset_bytes(scales, page, 0, 0, 0),
-      run.bytes,
-      {{slots_per_page(view), scales.slot_stride_bytes},
-       {view.num_heads, scales.head_stride_bytes},
-       {scales.granule_stride_bytes == 0 ? 1 : granules_of(view.head_size, scales.granularity),
-        scales.granule_stride_bytes}});
-}
-
 /// K, V, the scales of K, those of V, then zero points likewise, as far as they lie apart.
-std::vector<Part> parts_of(const KVPlanes& layer, int64_t page) {
-  std::vector<Part> parts;
+std::vector<PagePart> parts_of(const KVPlanes& layer, int64_t page) {
+  std::vector<PagePart> parts;
   const PagedKVView* const views[] = {&layer.key, &layer.value};
   for (const PagedKVView* view : views)
-    if (view->data != nullptr)
-      add_part(parts,
-               part_of(detail::row_of(*view, page, 0, 0), row_bytes(view->dtype, view->head_size),
-                       {{slots_per_page(*view), view->slot_stride_bytes},
-                        {view->num_heads, view->head_stride_bytes}}));
+    if (view->data != nullptr) add_part(parts, part_of_rows(*view, page));
   for (size_t run = 0; run < 2; ++run) {
     for (const PagedKVView* view : views) {
       const ScaleView& scales = view->scales;
@@ -88,10 +48,10 @@ Result<std::vector<Extent>> runs_of(const KVPlanes& layer, uint32_t page) {
   const Result<std::vector<Extent>> all = page_extents({&layer, 1}, page);
   if (!all) return all.error();
   std::vector<Extent> runs;
-  for (const Part& part : parts_of(layer, page)) {
+  for (const PagePart& part : parts_of(layer, page)) {
     for (const Extent& extent : *all) {
-      const Part inside{std::max(part.begin, extent.data, std::less<>()),
-                        std::min(part.end, extent.data + extent.bytes, std::less<>())};
+      const PagePart inside{std::max(part.begin, extent.data, std::less<>()),
+                            std::min(part.end, extent.data + extent.bytes, std::less<>())};
       if (!std::less<>()(inside.begin, inside.end)) continue;
       const int64_t bytes = inside.end - inside.begin;
       if (!runs.empty() && runs.back().data + runs.back().bytes == inside.begin) {

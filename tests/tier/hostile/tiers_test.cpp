@@ -3,12 +3,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <ostream>
 #include <vector>
 
 #include "folio/tier/disk_tier.h"
+#include "folio/tier/host_pages.h"
 #include "folio/tier/host_tier.h"
 #include "folio/tier/redis_tier.h"
 #include "support/temporary_folder.h"
@@ -39,6 +41,14 @@ void PrintTo(const TierKind& kind, std::ostream* out) { *out << kind.name; }
 
 const TierKind tier_kinds[] = {
     {"host", [](World&, const TierOptions& o) { return make_host_tier(o); }},
+    {"host_slab",
+     [](World&, const TierOptions& o) -> Result<std::unique_ptr<Tier>> {
+       TierOptions reserved = o;  // so much of the address space
+       reserved.max_bytes = std::min(o.max_bytes, int64_t{64} << 20);
+       auto made = tier::make_host_tier(reserved, 4096);
+       if (!made) return made.error();
+       return std::unique_ptr<Tier>(std::move(*made));
+     }},
     {"disk",
      [](World& world, const TierOptions& o) {
        return make_disk_tier(world.folder.path("pages"), o, {.segment_bytes = 1 << 20});
