@@ -18,7 +18,7 @@ class Problem:
 
     Decode rotates through copies on pages of their own, so that none is still in a processor's cache
     when its turn comes again. Sequences share one draw: rolled along tokens and columns, so that a
-    contender which mixes them up gives other numbers.
+    contender which mixes them up gives other numbers. What a shape shares is the first sequence's.
     """
 
     def __init__(self, shape: Shape, rotate_bytes: int) -> None:
@@ -34,24 +34,42 @@ class Problem:
         if not shape.is_latent:
             self._value = random(shape.context, shape.kv_heads, shape.v_head_size)
         self.scale = 1 / math.sqrt(shape.head_size)
-        self.copies = 1
+        self.copies = self.dense_copies = 1  # in pages; without them, of every sequence by itself
         if shape.kind != "prefill":
-            self.copies = max(1, min(MOST_COPIES, -(-rotate_bytes // shape.cache_bytes)))
+            of_pages = shape.cache_bytes * shape.distinct_tokens // (shape.batch * shape.context)
+            self.copies = max(1, min(MOST_COPIES, -(-rotate_bytes // of_pages)))
+            self.dense_copies = max(1, min(MOST_COPIES, -(-rotate_bytes // shape.cache_bytes)))
 
     def key(self, sequence: int) -> torch.Tensor:
         """[context, kv_heads, head_size] bf16."""
-        return self._key.roll((37 * sequence, sequence), (0, -1))
+        rows = self._key.roll((37 * sequence, sequence), (0, -1))
+        return torch.cat([self._key[: self.shape.shared], rows[self.shape.shared :]])
 
     def value(self, sequence: int) -> torch.Tensor:
         """[context, kv_heads, v_head_size] bf16; of a latent cache a part of `key`."""
         if self._value is None:
             return self.key(sequence)[..., : self.shape.v_head_size]
-        return self._value.roll(sequence, -1)
+        rows = self._value.roll(sequence, -1)
+        return torch.cat([self._value[: self.shape.shared], rows[self.shape.shared :]])
 
     def all_rows(self) -> tuple[torch.Tensor, torch.Tensor]:
         """K and V of all sequences one after the other: [batch * context, kv_heads, ...]."""
         every = range(self.shape.batch)
         return torch.cat([self.key(b) for b in every]), torch.cat([self.value(b) for b in every])
+
+    def own_rows(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same without what a sequence shares with the first: [distinct tokens, kv_heads, ...]."""
+        every = range(self.shape.batch)
+        key = torch.cat([self.key(b)[self._own_begin(b) :] for b in every])
+        return key, torch.cat([self.value(b)[self._own_begin(b) :] for b in every])
+
+    def own_offsets(self) -> torch.Tensor:
+        """int32 [batch + 1] where each sequence's own rows begin."""
+        counts = [self.shape.context - self._own_begin(b) for b in range(self.shape.batch)]
+        return torch.tensor([0, *counts]).cumsum(0).to(torch.int32)
+
+    def _own_begin(self, sequence: int) -> int:
+        return 0 if sequence == 0 else self.shape.shared
 
     def new_rows(self) -> tuple[torch.Tensor, torch.Tensor]:
         """K and V of the new tokens alone: [tokens, kv_heads, ...]."""
@@ -59,13 +77,22 @@ class Problem:
         key = torch.cat([self.key(b)[-new:] for b in every])
         return key, torch.cat([self.value(b)[-new:] for b in every])
 
+    def num_pages(self, page_size: int) -> int:
+        """Of all copies."""
+        shape, pages = self.shape, -(-self.shape.context // page_size)
+        return self.copies * (shape.batch * pages - (shape.batch - 1) * (shape.shared // page_size))
+
     def table(self, page_size: int) -> torch.Tensor:
-        """int32 [copies, batch, pages of a sequence]: every page once, in random order."""
-        pages = -(-self.shape.context // page_size)
-        count = self.copies * self.shape.batch * pages
+        """int32 [copies, batch, pages of a sequence]: every page once, shared ones in each row, in
+        random order."""
+        shape, pages = self.shape, -(-self.shape.context // page_size)
+        shared = shape.shared // page_size
         generator = torch.Generator().manual_seed(page_size)
-        ids = torch.randperm(count, generator=generator).to(torch.int32)
-        return ids.reshape(self.copies, self.shape.batch, pages)
+        ids = torch.randperm(self.num_pages(page_size), generator=generator).to(torch.int32)
+        ids = ids.reshape(self.copies, -1)
+        prompt = ids[:, :shared].unsqueeze(1).expand(-1, shape.batch, -1)
+        rest = ids[:, shared:].reshape(self.copies, shape.batch, pages - shared)
+        return torch.cat([prompt, rest], dim=2)
 
     def slots(self, table: torch.Tensor, page_size: int, last: int | None = None) -> torch.Tensor:
         """int64 page * page_size + offset of the `last` (all) tokens of each row of a copy's table."""
@@ -74,6 +101,11 @@ class Problem:
         return slots[
             :, self.shape.context - (last or self.shape.context) : self.shape.context
         ].flatten()
+
+    def own_slots(self, table: torch.Tensor, page_size: int) -> torch.Tensor:
+        """int64 slots of `own_rows` in a copy's table."""
+        rows = self.slots(table, page_size).view(self.shape.batch, -1)
+        return torch.cat([row[self._own_begin(b) :] for b, row in enumerate(rows)])
 
     def query_offsets(self) -> torch.Tensor:
         return torch.arange(0, self.shape.tokens + 1, self.shape.new, dtype=torch.int32)

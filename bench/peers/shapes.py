@@ -19,6 +19,7 @@ class Shape:
     kv_heads: int = 8
     head_size: int = 128
     v_head_size: int = 128
+    shared: int = 0  # keys that all sequences begin with, in the same pages: whole ones of any size
 
     @property
     def tokens(self) -> int:
@@ -45,6 +46,11 @@ class Shape:
         return self.batch * self.context * self.row_elements * self.cache_bits // 8
 
     @property
+    def distinct_tokens(self) -> int:
+        """In the pages of all sequences."""
+        return self.shared + self.batch * (self.context - self.shared)
+
+    @property
     def flops(self) -> float:
         """Operations of the products, visible pairs alone."""
         pairs = self.new * self.context - self.new * (self.new - 1) // 2
@@ -54,11 +60,17 @@ class Shape:
         heads = f"{self.q_heads} / {self.kv_heads} heads of {self.head_size}"
         if self.is_latent:
             heads = f"{self.q_heads} heads, latent rows of {self.head_size}"
-        return f"{self.batch} x {self.new} new of {self.context:,}, {heads}"
+        shared = f", {self.shared:,} shared" if self.shared else ""
+        return f"{self.batch} x {self.new} new of {self.context:,}{shared}, {heads}"
 
 
-def _latent(name: str, q_heads: int) -> Shape:
-    return Shape(name, "latent", 1, 1, 4096, q_heads, 1, 576, 512)
+def _latent(name: str, q_heads: int, batch: int = 1, context: int = 4096, shared: int = 0) -> Shape:
+    return Shape(name, "latent", batch, 1, context, q_heads, 1, 576, 512, shared)
+
+
+def _shared(name: str, kind: str, batch: int, kv_heads: int = 8) -> Shape:
+    """Branches of 512 tokens of one prompt."""
+    return Shape(name, kind, batch, 1, 8704, 32, kv_heads, shared=8192)
 
 
 SHAPES = {
@@ -84,10 +96,17 @@ SHAPES = {
         Shape("4bit_8k_b1", "four_bit", 1, 1, 8192),
         Shape("4bit_8k_b16", "four_bit", 16, 1, 8192),
         Shape("4bit_g1_8k", "four_bit", 1, 1, 8192, 8, 8),
+        _shared("share_b16", "decode", 16),
+        _shared("share_b64", "decode", 64),
+        _shared("share_mha_b16", "decode", 16, 32),
+        _shared("8bit_share_b16", "eight_bit", 16),
+        _shared("4bit_share_b16", "four_bit", 16),
+        _latent("mla_h16_share_b16", 16, 16, 8704, 8192),
         Shape("app_16", "append", 16, 1, 64),
         Shape("app_2048", "append", 1, 2048, 2048),
         # For the tests: all of the above in a moment.
         Shape("tiny_decode", "decode", 2, 1, 70, 8, 2, 64, 64),
+        Shape("tiny_share", "decode", 3, 1, 200, 8, 2, 64, 64, 128),
         Shape("tiny_prefill", "prefill", 1, 40, 100, 8, 2, 64, 64),
         Shape("tiny_latent", "latent", 1, 1, 70, 16, 1, 576, 512),
         Shape("tiny_8bit", "eight_bit", 2, 1, 70, 8, 2, 64, 64),
@@ -98,7 +117,8 @@ SHAPES = {
 SETS = {
     "all": [name for name in SHAPES if not name.startswith("tiny_")],
     "tiny": [name for name in SHAPES if name.startswith("tiny_")],
-    "decode": [s.name for s in SHAPES.values() if s.kind == "decode" and s.name != "tiny_decode"],
+    "decode": [s.name for s in SHAPES.values() if s.kind == "decode" and not s.name.startswith("tiny_")],
+    "shared": [s.name for s in SHAPES.values() if s.shared > 0 and s.name != "tiny_share"],
     "prefill": [s.name for s in SHAPES.values() if s.kind == "prefill" and s.name != "tiny_prefill"],
     "latent": ["mla_h16_4k", "mla_h128_4k"],
     "8bit": ["8bit_8k_b1", "8bit_8k_b16"],

@@ -7,10 +7,13 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
+#include "attention/sharing.h"
 #include "cpu/portable/portable.h"
 #include "support/attention_case.h"
 #include "support/kernel_cases.h"
+#include "support/random.h"
 
 namespace folio::test {
 namespace {
@@ -154,6 +157,58 @@ TEST(Harness, bounds_follow_what_a_kernel_rounds) {
   options.key_scales.kind = options.value_scales.kind = ScaleKind::token_and_head;
   EXPECT_EQ(precision_of(kernel, AttentionCase(options).problem()),
             (Precision{DType::bf16, DType::f32, DType::f32}));
+}
+
+/// What forks of cases have been seen to share.
+struct SeenForks {
+  int nested = 0;          // ranges behind others
+  int unassigned = 0;      // ranges with an entry that is no page
+  int whole_contexts = 0;  // ranges that end where a member does
+  int one_row = 0;         // ranges with two members of one table row
+};
+
+/// All queries see all keys, so that every entry counts.
+void look_at_forks(Rng& rng, SeenForks& seen) {
+  CaseOptions options;
+  options.sequences.clear();
+  while (options.sequences.size() < 6) options.sequences.push_back({1, 64 * rng.int_between(1, 5)});
+  options.q_heads = options.kv_heads = 1;
+  options.head_size = 16;
+  options.mask = Mask::full();
+  options.table = TableForm::csr;
+  options.unassigned = 0.05;
+  options.sharing = Sharing::forks;
+  options.seed = rng.next();
+  const AttentionCase c(options);
+  const Batch& batch = c.batch();
+  std::vector<Hull> hulls;
+  for (int32_t b = 0; b < batch.size; ++b) hulls.push_back({0, batch.context_lengths[b], true});
+  Carver size(nullptr);
+  take_sharing_memory(size, batch.size);
+  const GuardedMemory memory(size.bytes(), Carver::alignment);
+  Carver carver(memory.data());
+  const SharingMemory parts = take_sharing_memory(carver, batch.size);
+  for (const SharedRange& range : find_shared(batch.table, options.page_size, hulls, 64, parts)) {
+    const int32_t* const members = parts.order + range.first_member;
+    const int64_t row = batch.table.row_start(members[0]);
+    seen.nested += range.parent >= 0 ? 1 : 0;
+    for (int32_t key = range.key_begin; key < range.key_end; key += options.page_size)
+      seen.unassigned += batch.table.entries[row + key / options.page_size] > 1'000'000u ? 1 : 0;
+    for (int32_t m = 0; m < range.members; ++m) {
+      seen.whole_contexts += batch.context_lengths[members[m]] == range.key_end ? 1 : 0;
+      seen.one_row += m > 0 && batch.table.row_start(members[m]) == row ? 1 : 0;
+    }
+  }
+}
+
+TEST(Harness, forks_share_in_all_ways) {
+  Rng rng(test_seed());
+  SeenForks seen;
+  for (int i = 0; i < 100; ++i) look_at_forks(rng, seen);
+  EXPECT_GT(seen.nested, 10);
+  EXPECT_GT(seen.unassigned, 10);
+  EXPECT_GT(seen.whole_contexts, 10);
+  EXPECT_GT(seen.one_row, 10);
 }
 
 }  // namespace

@@ -118,6 +118,15 @@ class Shapes(unittest.TestCase):
         of = {name: shapes.SHAPES[name].cache_bytes for name in ("dec_8k_b1", "8bit_8k_b1", "4bit_8k_b1", "mla_h16_4k")}
         self.assertEqual(of, {"dec_8k_b1": 32 << 20, "8bit_8k_b1": 16 << 20, "4bit_8k_b1": 8 << 20, "mla_h16_4k": 4096 * 576 * 2})
 
+    def test_tokens_that_sequences_share_are_counted_once(self):
+        shape = shapes.SHAPES["share_b16"]
+        self.assertEqual(shape.distinct_tokens, 8192 + 16 * 512)
+        self.assertEqual(shape.flops, 16 * shapes.Shape("alone", "decode", 1, 1, 8704).flops)
+        self.assertIn("8,192 shared", shape.describe())
+        for name in shapes.SETS["shared"]:
+            self.assertEqual(shapes.SHAPES[name].shared % 128, 0, "whole pages of every contender")
+        self.assertEqual(shapes.SHAPES["dec_8k_b16"].distinct_tokens, 16 * 8192)
+
     def test_what_is_wrong_depends_on_the_width_of_the_cache_not_on_the_shape(self):
         for name, bound in (("folio hm", 0.03), ("llama.cpp fa-off", 0.03), ("folio tm i8", 0.12), ("vLLM vec fp8", 0.12),
                             ("folio hm i4", 0.2), ("folio tm kv4", 0.2), ("llama.cpp fa q4_0", 0.2)):

@@ -7,6 +7,7 @@
 
 #include "reference/elements.h"
 #include "reference/visibility.h"
+#include "support/forked_pages.h"
 
 namespace folio::test {
 namespace {
@@ -55,6 +56,7 @@ AttentionCase::AttentionCase(CaseOptions options)
   make_lengths();
   make_tree();
   make_problem();
+  if (problem_.selection) options_.unassigned = 0.0;  // nobody reads the table
   make_pages();
   if (problem_.selection) {
     make_selection();
@@ -188,6 +190,12 @@ void AttentionCase::make_problem() {
 
 /// Distinct ids in random order; some sequences begin with the pages of an earlier one.
 void AttentionCase::make_pages() {
+  if (options_.sharing == Sharing::forks) {
+    ForkedPages forked = fork_pages(options_, options_.unassigned, rng_);
+    pages_ = std::move(forked.pages);
+    num_pages_ = forked.num_pages;
+    return;
+  }
   const bool unbounded = options_.page_size == unbounded_page_size;
   int64_t needed = 0;
   for (const SequenceShape& s : options_.sequences)
@@ -266,7 +274,6 @@ void AttentionCase::make_selection() {
     }
     alive_.push_back(std::move(alive));
   }
-  options_.unassigned = 0.0;  // nobody reads the table
   batch_.selected = (selected_ = copied(entries)).as<int32_t>();
   batch_.selected_stride = options_.selected;
 }
@@ -285,12 +292,15 @@ void AttentionCase::make_table() {
       const bool is_dead = std::none_of(alive_[b].begin() + static_cast<std::ptrdiff_t>(from),
                                         alive_[b].begin() + static_cast<std::ptrdiff_t>(to),
                                         [](bool alive) { return alive; });
-      auto entry = static_cast<uint32_t>(pages_[b][p]);
-      const uint32_t no_pages[] = {0xffffffffu, static_cast<uint32_t>(num_pages_), 0x80000000u};
+      int64_t page = pages_[b][p];
+      // of forks it is drawn where pages are, for all that share it
+      const bool is_drawn = options_.sharing == Sharing::forks && page_size != unbounded_page_size;
+      if (!is_dead && !is_drawn && rng_.chance(options_.unassigned)) page = -rng_.between(1, 3);
+      auto entry = static_cast<uint32_t>(page);
       if (is_dead) {  // stale: never read
         entry = static_cast<uint32_t>(rng_.next());
-      } else if (rng_.chance(options_.unassigned)) {
-        entry = rng_.pick(no_pages);
+      } else if (page < 0) {
+        entry = no_page_entry(page, num_pages_);
         std::fill(alive_[b].begin() + static_cast<std::ptrdiff_t>(from),
                   alive_[b].begin() + static_cast<std::ptrdiff_t>(to), false);
       }
@@ -309,6 +319,8 @@ void AttentionCase::make_table() {
     starts.push_back(static_cast<int64_t>(entries.size()));
     entries.insert(entries.end(), rows[b].begin(), rows[b].end());
   }
+  if (options_.sharing == Sharing::forks && options_.table != TableForm::dense)
+    alias_rows(rows, starts, rng_);
   table_ = copied(entries);
   batch_.table.entries = table_.as<uint32_t>();
   batch_.table.row_stride = options_.table == TableForm::dense ? static_cast<int64_t>(longest) : 0;

@@ -39,6 +39,9 @@ enum class ScaleKind {
   behind_row
 };
 enum class TableForm { dense, csr, rows_in_larger };
+/// Which pages sequences share: some begin with those of an earlier one, as far as both go; or they
+/// have forked from one another (support/forked_pages.h).
+enum class Sharing { beginnings, forks };
 /// Which new tokens a query sees: all that the mask shows; those before it and itself; ancestors of
 /// a random tree, some of whose nodes nobody sees; any bits.
 enum class TreeForm { none, chain, random, bits };
@@ -117,6 +120,7 @@ struct CaseOptions {
   TableForm table = TableForm::dense;
   double unassigned = 0.0;  ///< share of visible pages whose entry is no page
   double shared = 0.4;      ///< share of sequences that begin with the pages of an earlier one
+  Sharing sharing = Sharing::beginnings;  ///< forks: whatever `shared` says
   Reproducible reproducible = Reproducible::per_plan;
   bool bf16_operands = false;
   bool int8_operands = false;
@@ -217,7 +221,7 @@ class AttentionCase {
   GuardedMemory query_offsets_, context_lengths_, query_positions_, key_positions_, visible_begin_,
       visible_end_, row_starts_, table_, tree_, selected_, alibi_positions_;
   GuardedMemory q_, out_, lse_, bias_, sink_logits_, alibi_slopes_;
-  // [sequence][logical page] page id (unbounded: row of token 0)
+  // [sequence][logical page] page id (unbounded: row of token 0); below 0: of forks, no page
   std::vector<std::vector<int64_t>> pages_;
   std::vector<std::vector<bool>> alive_;  // [sequence][key]: some query sees it
   int64_t num_pages_ = 0;

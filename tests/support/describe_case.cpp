@@ -48,7 +48,8 @@ std::string describe(const CaseOptions& o) {
        << (o.query_positions ? ", query_positions" : "")
        << (o.key_positions ? ", key_positions" : "") << listed(o.first_query_positions)
        << listed(o.first_key_positions) << ", table " << static_cast<int>(o.table)
-       << ", unassigned " << o.unassigned << ", reproducible " << static_cast<int>(o.reproducible)
+       << (o.sharing == Sharing::forks ? ", forks" : "") << ", unassigned " << o.unassigned
+       << ", reproducible " << static_cast<int>(o.reproducible)
        << (o.bf16_operands ? ", bf16_operands" : "") << (o.int8_operands ? ", int8_operands" : "")
        << ", outliers " << o.outliers << ", parallelism " << o.parallelism << ", sequences";
   for (const SequenceShape& s : o.sequences) text << " " << s.new_tokens << "/" << s.context;

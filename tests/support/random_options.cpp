@@ -143,6 +143,7 @@ void draw_cache(Rng& rng, CaseOptions& o) {
   o.table = static_cast<TableForm>(rng.between(0, 2));
   if (rng.chance(0.2)) o.unassigned = rng.chance(0.2) ? 1.0 : 0.3;
   o.shared = rng.chance(0.5) ? 0.0 : 0.5;
+  if (rng.chance(0.35)) o.sharing = Sharing::forks;
 }
 
 /// About a multiple of what kernels and caches divide keys by, or anything.
@@ -164,16 +165,26 @@ int32_t random_rows(Rng& rng) {
   return rng.pick(edges);
 }
 
+/// As long as an earlier sequence, or up to some tiles longer or shorter.
+SequenceShape random_fork(Rng& rng, const CaseOptions& o) {
+  const int32_t other = rng.pick(o.sequences).context;
+  const int32_t more = rng.chance(0.4) ? 0 : rng.int_between(-70, 140);
+  return {rng.chance(0.6) ? 1 : random_rows(rng), std::max(0, other + more)};
+}
+
 void draw_sequences(Rng& rng, CaseOptions& o) {
   o.sequences.clear();
   double left = 1.2e7;  // products of the reference
-  const int32_t count = rng.int_between(1, 6);
+  const bool are_forks = o.sharing == Sharing::forks;
+  const int32_t count = are_forks ? rng.int_between(2, 9) : rng.int_between(1, 6);
   for (int32_t i = 0; i < count; ++i) {
     SequenceShape s{random_rows(rng), random_context(rng, o)};
+    if (are_forks && i > 0 && rng.chance(0.7)) s = random_fork(rng, o);
     if (s.new_tokens > s.context && rng.chance(0.8)) s.context += s.new_tokens;
     const double of_row =
         1.0 * o.q_heads * (o.head_size + o.v_head_size) * std::max({s.context, o.selected, 1});
-    while (s.new_tokens > 1 && of_row * s.new_tokens > left) s.new_tokens /= 2;
+    const double most = left / (are_forks ? 3 : 1);  // forks are several
+    while (s.new_tokens > 1 && of_row * s.new_tokens > most) s.new_tokens /= 2;
     left -= of_row * s.new_tokens;
     o.sequences.push_back(s);
     if (left < 0.0) break;

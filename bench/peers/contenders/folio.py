@@ -35,9 +35,9 @@ class Folio:
         self._key, self._value = problem.new_rows()
         tables = problem.table(PAGE_SIZE)
         if formats:
-            self._pages = self._make_packed_pages(tables.numel(), order, FORMATS[formats])
+            self._pages = self._make_packed_pages(order, FORMATS[formats])
         else:
-            self._pages = self._make_pages(tables.numel(), order, dtype, calibrated)
+            self._pages = self._make_pages(order, dtype, calibrated)
         if shape.is_latent:
             self._value = None
         options = {"v_in_key": shape.v_head_size} if shape.is_latent else {}
@@ -55,7 +55,7 @@ class Folio:
         self._out = torch.empty(
             shape.tokens, shape.q_heads, shape.v_head_size, dtype=torch.bfloat16
         )
-        rows = shape.tokens if shape.kind == "append" else shape.batch * shape.context
+        rows = shape.tokens if shape.kind == "append" else shape.distinct_tokens
         self.bytes = rows * self._row_bytes
 
     def attend(self, copy: int) -> None:
@@ -69,10 +69,10 @@ class Folio:
     def output(self) -> torch.Tensor:
         return self._out
 
-    def _make_pages(self, count, order, dtype, calibrated):
+    def _make_pages(self, order, dtype, calibrated):
         """Planes in torch's memory, which the C library puts on huge pages here."""
         shape, planes, options = self._problem.shape, [], {"order": order, "dtype": dtype}
-        outer = self._extents(count, order)
+        outer = self._extents(order)
         self._row_bytes = shape.row_elements * ELEMENT[dtype].itemsize
         for name, size in ("key", shape.head_size), ("value", shape.v_head_size):
             if name == "value" and shape.is_latent:
@@ -83,10 +83,10 @@ class Folio:
                 self._row_bytes += 0 if calibrated else 4 * shape.kv_heads
         return folio_kv.Pages(*planes, **options)
 
-    def _make_packed_pages(self, count, order, formats):
+    def _make_packed_pages(self, order, formats):
         """Rows of granules, their scales in planes beside them."""
         shape, planes, options = self._problem.shape, [], {"order": order}
-        outer, self._row_bytes = self._extents(count, order), 0
+        outer, self._row_bytes = self._extents(order), 0
         sizes = ("key", shape.head_size), ("value", shape.v_head_size)
         for (name, size), (words, bits, scale_type) in zip(sizes, formats, strict=True):
             element = torch.int8 if bits == 8 else torch.uint8
@@ -104,15 +104,15 @@ class Folio:
             self._row_bytes += shape.kv_heads * in_one
         return folio_kv.Pages(*planes, **options)
 
-    def _extents(self, count, order):
+    def _extents(self, order):
         """Of a plane, without those of a row."""
+        count = self._problem.num_pages(PAGE_SIZE)
         inner = (PAGE_SIZE, self._problem.shape.kv_heads)
         return (count, *(inner if order == "NHD" else inner[::-1]))
 
     def _fill(self, tables) -> None:
-        shape = self._problem.shape
-        key, value = self._problem.all_rows()
-        offsets = torch.arange(0, len(key) + 1, shape.context, dtype=torch.int32)
+        problem = self._problem
+        key, value = problem.own_rows()
         for table in tables:
-            batch = folio_kv.Batch(offsets, self._problem.lengths(), table)
-            folio_kv.append(batch, self._pages, key, None if shape.is_latent else value)
+            batch = folio_kv.Batch(problem.own_offsets(), problem.lengths(), table)
+            folio_kv.append(batch, self._pages, key, None if problem.shape.is_latent else value)

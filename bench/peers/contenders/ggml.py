@@ -80,8 +80,8 @@ class Ggml:
         self.versions = {"llama-cpp-python": os.environ.get("FOLIO_PEERS_GGML_VERSION", "unknown")}
         self._problem, self._flash, self._head_major = problem, flash, head_major
         self._type = TYPES[dtype]
-        size = (4 + 8 * problem.copies) * lib.tensor_overhead()
-        size += problem.copies * lib.graph_overhead_custom(NODES, False)
+        size = (4 + 8 * problem.dense_copies) * lib.tensor_overhead()
+        size += problem.dense_copies * lib.graph_overhead_custom(NODES, False)
         self._context = lib.init(InitParams(size, None, True))
         self._backend = lib.backend_cpu_init()
         lib.backend_cpu_set_n_threads(self._backend, threads)
@@ -91,7 +91,7 @@ class Ggml:
         self._mask = None
         if shape.new > 1:
             self._mask = lib.new_tensor_4d(self._context, F16, shape.context, shape.new, 1, 1)
-        self._copies = [self._build() for _ in range(problem.copies)]
+        self._copies = [self._build() for _ in range(problem.dense_copies)]
         self._buffer = lib.backend_alloc_ctx_tensors(self._context, self._backend)
         self._fill()
         self._result = None
@@ -109,7 +109,7 @@ class Ggml:
             lib.free(self._context)
 
     def attend(self, copy: int) -> None:
-        _, _, graph, self._result = self._copies[copy]
+        _, _, graph, self._result = self._copies[copy % len(self._copies)]
         if self._lib.backend_graph_compute(self._backend, graph) != 0:
             raise RuntimeError("ggml_backend_graph_compute failed")
 

@@ -43,7 +43,7 @@ class OpenVino:
         self._request = compiled.create_infer_request()
         tables = problem.table(PAGE_SIZE)
         self._caches = [
-            self._make_cache(compiled, name, tables.numel())
+            self._make_cache(compiled, name, problem.num_pages(PAGE_SIZE))
             for name in ("key_cache.0", "value_cache.0")
         ]
         self._fill(tables)
@@ -51,10 +51,11 @@ class OpenVino:
         key, value = problem.new_rows()
         self._set(problem.q, key, value, shape.new, shape.context - shape.new)
         self._set_pages(tables[0].flatten().numpy(), tables.shape[2])
-        row_bytes = sum(c.nbytes for c in self._caches) / (tables.numel() * PAGE_SIZE)
-        self.bytes = int(shape.batch * shape.context * row_bytes)
+        slots = problem.num_pages(PAGE_SIZE) * PAGE_SIZE
+        row_bytes = sum(c.nbytes for c in self._caches) / slots
+        self.bytes = int(shape.distinct_tokens * row_bytes)
         if shape.is_latent:  # it keeps V a second time; what must be read is K
-            self.bytes = 2 * shape.batch * shape.context * shape.row_elements
+            self.bytes = 2 * shape.distinct_tokens * shape.row_elements
 
     def attend(self, copy: int) -> None:
         self._request.set_tensor("block_indices", self._indices[copy])

@@ -20,7 +20,7 @@ class SgLang:
         self.versions = load_kernels()
         self._problem = problem
         tables = problem.table(PAGE_SIZE)
-        slots = tables.numel() * PAGE_SIZE
+        slots = problem.num_pages(PAGE_SIZE) * PAGE_SIZE
         self._rows = [problem.slots(table, PAGE_SIZE) for table in tables]
         self._key = torch.zeros(slots, shape.kv_heads, shape.head_size, dtype=torch.bfloat16)
         self._value = self._key[..., : shape.v_head_size]
@@ -28,10 +28,11 @@ class SgLang:
             self._value = torch.zeros(
                 slots, shape.kv_heads, shape.v_head_size, dtype=torch.bfloat16
             )
-        key, value = problem.all_rows()
-        for rows in self._rows:
-            self._key[rows] = key
-            self._value[rows] = value
+        key, value = problem.own_rows()
+        for table in tables:
+            own = problem.own_slots(table, PAGE_SIZE)
+            self._key[own] = key
+            self._value[own] = value
         self._indices = [rows.view(shape.batch, -1).to(torch.int32) for rows in self._rows]
         self._requests, self._lengths = torch.arange(shape.batch), problem.lengths().long()
         self._out = torch.empty(
@@ -41,7 +42,7 @@ class SgLang:
         self._new = problem.new_rows()
         self._new_lengths = torch.full((shape.batch,), shape.new, dtype=torch.int32)
         self._starts = problem.query_offsets()[:-1].contiguous()
-        self.bytes = 2 * shape.batch * shape.context * shape.row_elements
+        self.bytes = 2 * shape.distinct_tokens * shape.row_elements
 
     def attend(self, copy: int) -> None:
         if self._problem.shape.new == 1:

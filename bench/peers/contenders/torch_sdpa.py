@@ -23,17 +23,18 @@ class Sdpa:
             rows.view(shape.batch, shape.context, shape.kv_heads, -1).transpose(1, 2).contiguous()
             for rows in problem.all_rows()
         )
-        self._keys = [key.clone() for _ in range(problem.copies)]
+        self._keys = [key.clone() for _ in range(problem.dense_copies)]
         if shape.is_latent:
             self._values = [rows[..., : shape.v_head_size] for rows in self._keys]
         else:
-            self._values = [value.clone() for _ in range(problem.copies)]
+            self._values = [value.clone() for _ in range(problem.dense_copies)]
         rows = shape.tokens if shape.kind == "append" else shape.batch * shape.context
         self.bytes = 2 * rows * shape.row_elements
         self._prepare_q()
         self._prepare_append()
 
     def attend(self, copy: int) -> None:
+        copy %= len(self._keys)
         self._result = scaled_dot_product_attention(
             self._q,
             self._keys[copy],
@@ -49,6 +50,7 @@ class Sdpa:
         return self._result.transpose(1, 2).reshape(shape.tokens, shape.q_heads, shape.v_head_size)
 
     def append(self, copy: int) -> None:
+        copy %= len(self._keys)
         self._keys[copy].index_put_(self._where, self._new_key)
         self._values[copy].index_put_(self._where, self._new_value)
 

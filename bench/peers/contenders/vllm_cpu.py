@@ -43,12 +43,11 @@ class Vllm:
         self._how = (isa, 1.0, 1.0, "fp8_e4m3" if fp8 else "auto")
         tables = problem.table(PAGE_SIZE)
         element = torch.uint8 if fp8 else torch.bfloat16
-        cache = torch.zeros(
-            tables.numel(), shape.kv_heads, 2 * PAGE_SIZE, shape.head_size, dtype=element
-        )
+        pages = problem.num_pages(PAGE_SIZE)
+        cache = torch.zeros(pages, shape.kv_heads, 2 * PAGE_SIZE, shape.head_size, dtype=element)
         self._cache = cache.chunk(2, dim=2)
         for table in tables:
-            self._write(*problem.all_rows(), problem.slots(table, PAGE_SIZE))
+            self._write(*problem.own_rows(), problem.own_slots(table, PAGE_SIZE))
         self._tables = list(tables)
         self._lengths, self._offsets = problem.lengths(), problem.query_offsets()
         self._metadata = torch.ops._C.get_scheduler_metadata(
@@ -58,7 +57,7 @@ class Vllm:
         self._out = torch.empty_like(problem.q)
         self._key, self._value = problem.new_rows()
         self._new_slots = [problem.slots(table, PAGE_SIZE, shape.new) for table in tables]
-        rows = shape.tokens if shape.kind == "append" else shape.batch * shape.context
+        rows = shape.tokens if shape.kind == "append" else shape.distinct_tokens
         self.bytes = rows * shape.row_elements * element.itemsize
 
     def attend(self, copy: int) -> None:
@@ -86,15 +85,16 @@ class VllmLatent:
         self.versions = load_kernels()
         self._problem = problem
         tables = problem.table(16)
-        self._cache = torch.zeros(tables.numel(), 16, shape.head_size, dtype=torch.bfloat16)
+        pages = problem.num_pages(16)
+        self._cache = torch.zeros(pages, 16, shape.head_size, dtype=torch.bfloat16)
         for table in tables:
-            slots = problem.slots(table, 16)
-            self._cache.view(-1, shape.head_size)[slots] = problem.all_rows()[0][:, 0]
+            slots = problem.own_slots(table, 16)
+            self._cache.view(-1, shape.head_size)[slots] = problem.own_rows()[0][:, 0]
         self._tables, self._lengths = list(tables), problem.lengths()
         self._out = torch.empty(
             shape.tokens, shape.q_heads, shape.v_head_size, dtype=torch.bfloat16
         )
-        self.bytes = 2 * shape.batch * shape.context * shape.row_elements
+        self.bytes = 2 * shape.distinct_tokens * shape.row_elements
 
     def attend(self, copy: int) -> None:
         torch.ops._C.mla_decode_kvcache(
