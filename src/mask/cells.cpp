@@ -36,6 +36,19 @@ Words words_of_both(const Span& a, const Span& b) {
   return {std::min(a.begin, b.begin) / word_keys, words_of(std::max(a.end, b.end))};
 }
 
+/// Whether several keys of `a` are none of `b`, and one of them lies behind a key of both.
+bool has_other_tail(const uint64_t* a, const uint64_t* b, const Words& words) {
+  int64_t gone = 0;
+  bool is_behind = false, shares = false;
+  for (int64_t w = words.begin; w < words.end; ++w) {
+    const uint64_t left = a[w] & ~b[w], both = a[w] & b[w];
+    gone += std::popcount(left);
+    is_behind |= shares ? left != 0 : both != 0 && left >> std::countr_zero(both) != 0;
+    shares |= both != 0;
+  }
+  return is_behind && gone > 1;
+}
+
 }  // namespace
 
 bool Cells::Stream::is_apart(int64_t query) const {
@@ -128,8 +141,8 @@ void Cells::list_keys(const Stream& stream, int64_t query, int32_t index,
 
 /// Whether the query shares a key with the one before it, sees none again that was gone, and keeps
 /// none that came before one that is gone now. Those that are gone were last seen by the one before
-/// it. If several go at once of which one lies behind a key that stays, the query is another
-/// sequence's with the same prefix: by themselves their table rows begin alike, which `plan` sees.
+/// it. Queries of two sequences with the same prefix do not join: by themselves their table rows
+/// begin alike, which `plan` sees.
 bool Cells::joins(const Stream& stream, int64_t query, int32_t index) {
   const Span& before = stream.spans[query - 1];
   const Span& now = stream.spans[query];
@@ -137,13 +150,10 @@ bool Cells::joins(const Stream& stream, int64_t query, int32_t index) {
   const uint64_t *const a = stream.bits(query - 1), *const b = stream.bits(query);
   const Words words = words_of_both(before, now);
   bool shares = false, is_back = false;
-  int32_t newest_gone = -1, last_gone = -1, first_kept = never;
-  int64_t gone = 0;
+  int32_t newest_gone = -1;
+  if (has_other_tail(a, b, words)) return false;
   for (int64_t w = words.begin; w < words.end; ++w) {
-    if (!shares && (a[w] & b[w]) != 0) {
-      shares = true;
-      first_kept = static_cast<int32_t>(w * word_keys + std::countr_zero(a[w] & b[w]));
-    }
+    shares |= (a[w] & b[w]) != 0;
     if (a[w] == b[w]) continue;
     for_each_key(b[w] & ~a[w], w,
                  [&](int32_t key) { is_back |= came_[static_cast<size_t>(key)] >= 0; });
@@ -152,11 +162,9 @@ bool Cells::joins(const Stream& stream, int64_t query, int32_t index) {
       last_[static_cast<size_t>(key)] = index - 1;
       --alive_[static_cast<size_t>(came)];
       newest_gone = std::max(newest_gone, came);
-      last_gone = key;
-      ++gone;
     });
   }
-  if (!shares || is_back || (gone > 1 && last_gone > first_kept)) return false;
+  if (!shares || is_back) return false;
   while (alive_[static_cast<size_t>(oldest_)] == 0) ++oldest_;  // one is left: it is shared
   return newest_gone <= oldest_;
 }
