@@ -37,6 +37,26 @@ Case decode(DType dtype, int32_t group, int32_t context, int32_t page_size, Stor
   return c;
 }
 
+std::string latent_name(DType dtype, int32_t heads) {
+  return "mla_decode/" + std::string(folio::name(dtype)) + "/576_512/" + std::to_string(heads) +
+         "_heads";
+}
+
+Case latent_decode(DType dtype, int32_t heads) {
+  Case c;
+  c.workload = {.sequences = 4,
+                .context = 8 * k,
+                .q_heads = heads,
+                .kv_heads = 1,
+                .head_size = 576,
+                .v_head_size = 512,
+                .value_in_key = true,
+                .page_size = 64,
+                .dtype = dtype,
+                .cold = true};
+  return c;
+}
+
 /// The same with each head's K and V of a token side by side.
 Case paired(Case c) {
   c.shape += "/paired";
@@ -197,6 +217,51 @@ void add_single(std::vector<Case>& cases) {
   }
 }
 
+constexpr int32_t shared_keys = 8 * k, branch_keys = 8 * k + 512;
+
+std::string branches_name(DType dtype, int32_t group, int32_t sequences, bool is_shared) {
+  return decode_name(
+      dtype, group,
+      (is_shared ? "8k5_share8k_batch" : "8k5_unshared_batch") + std::to_string(sequences), 64,
+      StorageOrder::token_major);
+}
+
+/// Sequences with a prompt in common, which they share or each has for itself.
+void add_branches(std::vector<Case>& cases) {
+  const auto add_both = [&cases](Case c, auto name) {
+    c.roof = RoofKind::nearer;
+    c.two_cores = true;
+    c.workload.context = branch_keys;
+    for (const bool is_shared : {true, false}) {
+      c.workload.shared = is_shared ? shared_keys : 0;
+      c.shape = name(is_shared);
+      cases.push_back(c);
+    }
+  };
+  for (const int32_t sequences : {16, 64}) {
+    const auto add_heads = [&](DType dtype, int32_t group, bool is_rounded) {
+      Case c = decode(dtype, group, branch_keys, 64, StorageOrder::token_major);
+      c.workload.sequences = sequences;
+      c.workload.int8_operands = is_rounded;
+      add_both(c, [&](bool is_shared) {
+        return branches_name(dtype, group, sequences, is_shared) +
+               (is_rounded ? "/int8_operands" : "");
+      });
+    };
+    for (const int32_t group : {1, 4}) add_heads(DType::bf16, group, false);
+    add_heads(DType::i8, 4, false);
+    add_heads(DType::i8, 4, true);
+    add_heads(DType::i4, 4, true);
+    Case latent = latent_decode(DType::bf16, 16);
+    latent.workload.sequences = sequences;
+    add_both(latent, [&](bool is_shared) {
+      return latent_name(DType::bf16, 16) +
+             (is_shared ? "/8k5_share8k_batch" : "/8k5_unshared_batch") +
+             std::to_string(sequences) + "/page64";
+    });
+  }
+}
+
 void add_small_heads(std::vector<Case>& cases) {
   for (const int32_t group : {1, 8}) {
     for (const StorageOrder order : orders) {
@@ -244,19 +309,8 @@ void add_latent(std::vector<Case>& cases) {
   for (const int32_t heads : {128, 64, 32, 16}) {
     for (const DType dtype : {DType::bf16, DType::f8_e4m3}) {
       if (dtype != DType::bf16 && heads != 128 && heads != 16) continue;
-      Case c;
-      c.shape = "mla_decode/" + std::string(name(dtype)) + "/576_512/" + std::to_string(heads) +
-                "_heads/8k/page64";
-      c.workload = {.sequences = 4,
-                    .context = 8 * k,
-                    .q_heads = heads,
-                    .kv_heads = 1,
-                    .head_size = 576,
-                    .v_head_size = 512,
-                    .value_in_key = true,
-                    .page_size = 64,
-                    .dtype = dtype,
-                    .cold = true};
+      Case c = latent_decode(dtype, heads);
+      c.shape = latent_name(dtype, heads) + "/8k/page64";
       const bool is_memory_bound = heads == 16 && machine_has(Capability::amx_bf16);
       if (heads == 16) c.workload.sequences = 16;
       c.roof = is_memory_bound ? RoofKind::read : RoofKind::arithmetic;
@@ -301,6 +355,7 @@ std::vector<Case> attention_cases() {
   add_bytes_of_batches(cases);
   add_foreign(cases);
   add_lists(cases);
+  add_branches(cases);
   add_small_heads(cases);
   add_single(cases);
   add_prefill(cases);
@@ -326,6 +381,12 @@ std::vector<Comparison> comparisons() {
              decode_name(dtype, group, "8k_batch1", 64, order) + "/rotated/int8_operands"});
     }
   }
+  for (const int32_t sequences : {16, 64})
+    for (const int32_t group : {1, 4})
+      all.push_back({"a shared prompt against one for each, group " + std::to_string(group) + ", " +
+                         std::to_string(sequences) + " sequences",
+                     branches_name(DType::bf16, group, sequences, false),
+                     branches_name(DType::bf16, group, sequences, true)});
   for (const int32_t group : {1, 2, 4, 8, 16})
     for (const int32_t page_size : {64, 16}) {
       if (page_size == 16 && group != 4 && group != 8) continue;

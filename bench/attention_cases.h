@@ -13,6 +13,7 @@ namespace folio::bench {
 enum class RoofKind : uint8_t {
   read,        ///< R
   arithmetic,  ///< P of the fastest unit
+  nearer,      ///< of these two the one that leaves less time
   fma,         ///< P of f32 multiply-adds: for f32 operands
   none,
 };

@@ -52,9 +52,9 @@ ReadRuns Workload::runs() const {
   ReadRuns runs;
   runs.bytes = shape_.page_size * row_bytes * shape_.kv_heads * (shape_.is_paired ? 2 : 1);
   if (shape_.scales == ScaleForm::behind_row) runs.bytes = planes_.key.page_stride_bytes;
-  for (size_t row = 0; row < pages_.size(); row += static_cast<size_t>(table_stride_)) {
-    for (int64_t p = 0; p < table_stride_; ++p) {
-      const uint32_t id = pages_[row + static_cast<size_t>(p)];
+  for (int64_t row = 0; row < batches_ * shape_.sequences; ++row) {
+    for (int64_t p = shared_pages(row); p < table_stride_; ++p) {
+      const uint32_t id = pages_[static_cast<size_t>(row * table_stride_ + p)];
       if (id == ~0u) break;
       for (const PagedKVView* plane : {&planes_.key, &planes_.value}) {
         if (plane->data == nullptr) continue;

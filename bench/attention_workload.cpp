@@ -51,10 +51,14 @@ int32_t Workload::context_of(int32_t sequence) const {
   return sequence == 0 && shape_.first_context > 0 ? shape_.first_context : shape_.context;
 }
 
+int64_t Workload::shared_pages(int64_t row) const {
+  return row % shape_.sequences == 0 ? 0 : shape_.shared / shape_.page_size;
+}
+
 int64_t Workload::pages_of_batch() const {
   int64_t pages = 0;
   for (int32_t b = 0; b < shape_.sequences; ++b)
-    pages += (context_of(b) + shape_.page_size - 1) / shape_.page_size;
+    pages += (context_of(b) + shape_.page_size - 1) / shape_.page_size - shared_pages(b);
   return pages;
 }
 
@@ -69,8 +73,11 @@ void Workload::make_steps() {
   size_t used = 0;
   for (int64_t row = 0; row < batches_ * shape_.sequences; ++row) {
     const int32_t context = context_of(static_cast<int32_t>(row % shape_.sequences));
+    const int64_t first_row = row / shape_.sequences * shape_.sequences;
     for (int64_t p = 0; p * shape_.page_size < context; ++p)
-      pages_[static_cast<size_t>(row * table_stride_ + p)] = ids[used++];
+      pages_[static_cast<size_t>(row * table_stride_ + p)] =
+          p < shared_pages(row) ? pages_[static_cast<size_t>(first_row * table_stride_ + p)]
+                                : ids[used++];
   }
 
   make_lists();

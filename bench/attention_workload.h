@@ -31,6 +31,7 @@ struct WorkloadShape {
   int32_t new_tokens = 1;
   int32_t context = 1024;
   int32_t first_context = 0;  ///< of the first sequence, if not 0
+  int32_t shared = 0;  ///< keys that all sequences begin with, in the same pages: whole pages
   int32_t q_heads = 4;
   int32_t kv_heads = 1;
   int32_t head_size = 128;
@@ -64,7 +65,8 @@ class Workload {
   /// differs.
   [[nodiscard]] std::string check() const;
 
-  [[nodiscard]] double bytes() const;  ///< K, V and scales of one batch, read once
+  /// K, V and scales of one batch, each page of it read once
+  [[nodiscard]] double bytes() const;
   [[nodiscard]] double flops() const;  ///< 2 * (head size + V's) per visible (query, key) and head
   [[nodiscard]] std::string kernel() const { return std::string(attention_.kernel()); }
   /// What all batches read, in the order of sequences: whole K and V of a page.
@@ -96,7 +98,9 @@ class Workload {
   void make_steps();
   void make_lists();
   [[nodiscard]] int32_t context_of(int32_t sequence) const;
-  [[nodiscard]] int64_t pages_of_batch() const;
+  /// Pages that row `row` of all batches has of the first row of its batch.
+  [[nodiscard]] int64_t shared_pages(int64_t row) const;
+  [[nodiscard]] int64_t pages_of_batch() const;  ///< distinct ones
   [[nodiscard]] int64_t page_bytes_of_both() const;
   [[nodiscard]] ReadRuns listed_runs() const;
   [[nodiscard]] AttentionProblem problem() const;
@@ -111,7 +115,7 @@ class Workload {
   int64_t page_bytes_ = 0;  // of values and scales, K and V
   KVPlanes planes_;
   std::unique_ptr<HugeMemory> scales_, rows_;
-  std::vector<uint32_t> pages_;
+  std::vector<uint32_t> pages_;  // [batches * sequences, table_stride_]
   int64_t table_stride_ = 0;
   std::vector<int32_t> offsets_, contexts_;
   std::vector<int32_t> lists_;  // of all batches, selected keys each

@@ -151,7 +151,8 @@ void Report::finish() const {
 void raise_to_fewer(Row& row, const Report& report) {
   for (int threads = 1; threads < row.threads; ++threads) {
     const Row* const fewer = report.find(row.shape, threads);
-    if (fewer == nullptr || fewer->roof.per_second <= row.roof.per_second) continue;
+    if (fewer == nullptr || fewer->roof.name != row.roof.name) continue;
+    if (fewer->roof.per_second <= row.roof.per_second) continue;
     row.roof = fewer->roof;
     row.roof.how += ", fewer cores";
   }
