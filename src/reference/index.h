@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// reference/index.h: which keys an indexer chooses: by sorting all of them.
+/// reference/index.h: what an indexer scores, and which keys it chooses: by sorting all of them.
 ///
 /// Thread safety: pure functions.
 #pragma once
@@ -9,8 +9,21 @@
 #include <vector>
 
 #include "folio/cache/batch.h"
+#include "folio/sparse/index.h"
+#include "reference/attention.h"
 
 namespace folio::reference {
+
+/// Of one query and all keys of its table row.
+struct IndexScores {
+  std::vector<double> score;  ///< -infinity where the key is not visible
+  /// how far float32 may move each, by folio/sparse/index.h
+  std::vector<double> error;
+};
+
+/// `row` counts all query rows of the batch and belongs to `sequence`.
+IndexScores index_scores(const IndexProblem& problem, const Batch& batch, const ScoreArgs& args,
+                         int32_t sequence, int64_t row, DecodedRows* decoded = nullptr);
 
 /// The list of k entries for the scores of one query: greatest first for as long as there are,
 /// equal ones by their index, then in ascending order, -1 behind them.

@@ -15,6 +15,7 @@
 #include "folio/core/execution.h"
 #include "folio/core/export.h"
 #include "folio/core/status.h"
+#include "folio/sparse/index.h"
 
 namespace folio::inline v1 {
 
@@ -63,5 +64,32 @@ struct RemapArgs {
 /// Effects: allocates nothing; reads table entries of pages that hold a listed key
 FOLIO_EXPORT Status remap(const Batch& batch, const RemapArgs& args,
                           const Executor& executor) noexcept;
+
+/// What a list's entries are.
+enum class ListEntries : uint8_t {
+  slots = 0,  ///< of a plane, as Batch::selected has them
+  keys = 1,   ///< indices of the sequence's keys
+};
+
+struct SelectArgs {
+  ScoreArgs score = {};
+  int32_t k = 0;             ///< 1 to limits.top
+  int32_t* lists = nullptr;  ///< [tokens, k], rows `stride` apart
+  int64_t stride = 0;        ///< at least k
+  ListEntries entries = ListEntries::slots;
+  /// the planes whose slots are listed, where they have other pages than the index cache, and their
+  /// table; page_size 0: those of score.key, by the batch's table
+  PageTable table = {};
+  int32_t page_size = 0;
+  int64_t num_pages = 0;
+};
+
+/// score_index, select_top and remap in one pass over the pages: as they would list, with memory
+/// for tokens * k entries and a few tiles, never for tokens * keys.
+///
+/// Errors:  as score_index, select_top and remap, under its own name
+/// Effects: as score_index
+FOLIO_EXPORT Status select_keys(const Index& index, const Batch& batch, const SelectArgs& args,
+                                MemorySpan workspace, const Executor& executor) noexcept;
 
 }  // namespace folio::inline v1
