@@ -1,15 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/index/index_baseline.cpp: the portable index kernel for any machine of the architecture.
-#include "cpu/index/collect.h"
+#include "cpu/index/engine.h"
 #include "cpu/index/index.h"
+#include "cpu/index/runner.h"
 #include "cpu/vec/baseline_lanes.h"
 
 namespace folio::inline v1 {
 namespace {
 
-struct InstructionSet : BaselineLanes {};
+struct InstructionSet : BaselineLanes {
+  static constexpr Mutant mutant = Mutant::none;
+  static constexpr IndexMutant index_mutant = IndexMutant::none;
+};
+
+using Runner = indexer::IndexRunner<indexer::PortableIndexEngine<InstructionSet>>;
 
 }  // namespace
+
+void baseline::score_index(const IndexCall& call, const IndexTask& task, void* scratch,
+                           const ScoresTo& to) noexcept {
+  Runner::score(call, task, scratch, to);
+}
+
+void baseline::select_index(const IndexCall& call, const IndexTask& task, void* scratch,
+                            indexer::Top* tops, uint64_t* spare) noexcept {
+  Runner::select(call, task, scratch, tops, spare);
+}
 
 void baseline::collect_scores(const float* scores, int32_t first, int64_t count, indexer::Top& top,
                               uint64_t* spare) noexcept {

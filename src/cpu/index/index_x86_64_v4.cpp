@@ -1,15 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/index/index_x86_64_v4.cpp: the portable index kernel for x86-64-v4.
-#include "cpu/index/collect.h"
+#include "cpu/index/engine.h"
 #include "cpu/index/index.h"
+#include "cpu/index/runner.h"
 #include "cpu/vec/avx512_lanes.h"
 
 namespace folio::inline v1 {
 namespace {
 
-struct InstructionSet : Avx512Lanes {};
+struct InstructionSet : Avx512Lanes {
+  static constexpr Mutant mutant = Mutant::none;
+  static constexpr IndexMutant index_mutant = IndexMutant::none;
+};
+
+using Runner = indexer::IndexRunner<indexer::PortableIndexEngine<InstructionSet>>;
 
 }  // namespace
+
+void x86_64_v4::score_index(const IndexCall& call, const IndexTask& task, void* scratch,
+                            const ScoresTo& to) noexcept {
+  Runner::score(call, task, scratch, to);
+}
+
+void x86_64_v4::select_index(const IndexCall& call, const IndexTask& task, void* scratch,
+                             indexer::Top* tops, uint64_t* spare) noexcept {
+  Runner::select(call, task, scratch, tops, spare);
+}
 
 void x86_64_v4::collect_scores(const float* scores, int32_t first, int64_t count, indexer::Top& top,
                                uint64_t* spare) noexcept {
