@@ -67,12 +67,14 @@ struct TurnedRows {
     if (key.channel_scales != nullptr) multiply(to, channels(key, head), n);
     if (key.hadamard.block != 0) HadamardRows<I>::turn(to, n, key.hadamard);
   }
-  /// The first `n` columns of an output of KV head `head`, as floats, to `dtype`.
+  /// The first `n` columns of an output of KV head `head`, as floats, to `dtype`; no negative zero,
+  /// whatever signs have turned it.
   static void write_output(const PagedKVView& value, int64_t head, float* row, int n, DType dtype,
                            std::byte* to) {
     if (value.hadamard.block != 0 && I::mutant != Mutant::outputs_not_turned_back)
       HadamardRows<I>::turn_back(row, n, value.hadamard);
     if (value.channel_scales != nullptr) multiply(row, channels(value, head), n);
+    for (int i = 0; i < n; ++i) row[i] += 0.0f;
     Rows<I>::narrow(dtype, row, to, n);
   }
 
