@@ -147,6 +147,21 @@ TEST(Algebra, a_query_without_keys_is_zero_and_minus_infinity_or_its_sink_logit)
   }
 }
 
+/// A zero is not a negative one, whatever signs V's rotation and channels have.
+TEST(Algebra, a_query_without_keys_is_a_positive_zero_where_values_are_turned) {
+  for (const uint32_t signs : {0u, 1u, 77u}) {
+    CaseOptions options;
+    options.head_size = 32;
+    options.value_turn = {.hadamard = {32, signs}, .channel_scales = true};
+    options.sequences = {{3, 0}, {2, 20}};
+    options.query_positions = true;
+    for_each_kernel_case(options, [&](AttentionCase& c, const std::string& kernel) {
+      ASSERT_TRUE(kernel_is_right(c, kernel));
+      for (int32_t dim = 0; dim < 32; ++dim) EXPECT_FALSE(std::signbit(c.output(0, 0, dim)));
+    });
+  }
+}
+
 TEST(Algebra, empty_batches_sequences_and_steps_succeed_and_write_nothing) {
   const std::vector<std::vector<SequenceShape>> shapes = {{}, {{0, 0}}, {{0, 50}, {0, 3}}};
   for (const auto& sequences : shapes) {
