@@ -78,6 +78,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/problem.h
     folio/attention/rotate.h
     folio/attention/visible_keys.h
+    folio/sparse/attend_selected.h
     folio/sparse/index.h
     folio/sparse/select.h
     folio/kernels.h

@@ -3,7 +3,7 @@
 ///
 ///   load    make_planes, PagePool::create, Attention::create
 ///   step    PagePool::reserve, Batch, plan; MaskReader where the mask comes as a matrix
-///   layer   rotate, append, attend; merge where keys come in parts
+///   layer   rotate, append, attend; merge where keys come in parts; select_keys for sparse attention
 ///
 /// Those who write kernels of their own include folio/kernels.h, those who write in C
 /// folio/c/folio.h.
@@ -30,3 +30,6 @@
 #include "folio/core/execution.h"
 #include "folio/core/status.h"
 #include "folio/pool/page_pool.h"
+#include "folio/sparse/attend_selected.h"
+#include "folio/sparse/index.h"
+#include "folio/sparse/select.h"
