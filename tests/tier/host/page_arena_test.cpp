@@ -71,7 +71,7 @@ TEST(PageArena, gives_the_lowest_page_that_is_free) {
 TEST(PageArena, gives_no_byte_twice) {
   Rng rng(test_seed());
   for (const int64_t page_bytes : {int64_t{100}, int64_t{65'536}, 3 * chunk / 4, 5 * chunk / 2}) {
-    const int64_t pages = 40;
+    const int64_t pages = page_bytes < chunk / 2 ? 40 : 12;
     const auto arena = reserve(page_bytes, pages);
     std::map<int32_t, HostBlock> taken;
     std::set<int32_t> free;
@@ -123,14 +123,14 @@ TEST(PageArena, takes_memory_with_its_pages_and_gives_it_back) {
 
 TEST(PageArena, asks_for_no_memory_where_one_page_goes_and_one_comes) {
   for (const int64_t page_bytes : {chunk / 2, 3 * chunk}) {
-    const auto arena = reserve(page_bytes, 32);
+    const auto arena = reserve(page_bytes, 12);
     std::vector<HostBlock> taken;
-    for (int page = 0; page < 32; ++page) {
+    for (int page = 0; page < 12; ++page) {
       taken.push_back(arena->take());
       fill(*arena, taken.back(), 1);
     }
     const int64_t before = resident_bytes(*arena);
-    for (size_t page = 0; page < 32; page += 3) {
+    for (size_t page = 0; page < 12; page += 3) {
       taken[page] = HostBlock();
       EXPECT_EQ(resident_bytes(*arena), before) << page;
       taken[page] = arena->take();

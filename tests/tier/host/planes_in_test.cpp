@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "cache/granule_bytes.h"
 #include "tier/host/slab_cache.h"
 #include "tier/hostile/refusals.h"
 
@@ -20,26 +19,6 @@ using tier::HostSlab;
 using tier::make_host_tier;
 using tier::payload_extents;
 using tier::planes_in;
-
-/// The bytes that a page shows of a row and of what stands beside it, row after row.
-std::vector<std::byte> shown(const PagedKVView& view, int64_t page) {
-  std::vector<std::byte> all;
-  const auto add = [&](const std::byte* at, int64_t bytes) {
-    all.insert(all.end(), at, at + bytes);
-  };
-  const ScaleView& scales = view.scales;
-  for (int32_t slot = 0; slot < view.page_size; ++slot)
-    for (int32_t head = 0; head < view.num_heads; ++head) {
-      add(detail::row_of(view, page, slot, head), row_bytes(view.dtype, view.head_size));
-      if (scales.data == nullptr) continue;
-      for (int64_t g = 0; g < granules_of(view.head_size, scales.granularity); ++g)
-        for (const auto& [offset, bytes] : granule_bytes(scales))
-          add(static_cast<const std::byte*>(scales.data) + offset +
-                  detail::scale_offset_bytes(scales, page, slot, head, g),
-              bytes);
-    }
-  return all;
-}
 
 /// Stores all pages, and looks at each of them in the slab, with the pool's memory gone.
 void expect_shown(std::span<const KVPlanes> planes, std::vector<std::byte>& memory) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cache/check_view.h"
+#include "cache/granule_bytes.h"
 #include "folio/cache/page_walk.h"
 #include "folio/cache/planes.h"
 #include "folio/tier/host_pages.h"
@@ -44,6 +45,26 @@ inline void fill_rows(const PagedKVView& view, Rng& rng) {
                       &scale, 4);
         }
       }
+}
+
+/// The bytes that a page shows of a row and of what stands beside it, row after row.
+inline std::vector<std::byte> shown(const PagedKVView& view, int64_t page) {
+  std::vector<std::byte> all;
+  const auto add = [&](const std::byte* at, int64_t bytes) {
+    all.insert(all.end(), at, at + bytes);
+  };
+  const ScaleView& scales = view.scales;
+  for (int32_t slot = 0; slot < view.page_size; ++slot)
+    for (int32_t head = 0; head < view.num_heads; ++head) {
+      add(detail::row_of(view, page, slot, head), row_bytes(view.dtype, view.head_size));
+      if (scales.data == nullptr) continue;
+      for (int64_t g = 0; g < granules_of(view.head_size, scales.granularity); ++g)
+        for (const auto& [offset, bytes] : granule_bytes(scales))
+          add(static_cast<const std::byte*>(scales.data) + offset +
+                  detail::scale_offset_bytes(scales, page, slot, head, g),
+              bytes);
+    }
+  return all;
 }
 
 /// A pool's memory of `make_planes`, and a tier that has room for all of its pages.
