@@ -18,11 +18,13 @@ void expect_count(const char* name, size_t count, size_t expected, const char* o
 
 bool is_contiguous(const Array& array) {
   int64_t stride = 1;
+  bool follows = true;
   for (int i = array.ndim - 1; i >= 0; --i) {
-    if (array.extent[i] > 1 && array.stride[i] != stride) return false;
+    if (array.extent[i] == 0) return true;
+    follows = follows && (array.extent[i] == 1 || array.stride[i] == stride);
     stride *= array.extent[i];
   }
-  return true;
+  return follows;
 }
 
 /// Numbers whose rows are contiguous; an array without elements, which may have no memory, too.

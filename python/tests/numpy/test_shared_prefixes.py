@@ -17,8 +17,16 @@ def shared_table(rng):
     return np.concatenate([np.tile(prefix, (SEQUENCES, 1)), own], axis=1)
 
 
+@pytest.fixture
+def one_thread():
+    """No task is divided, which would fetch keys for each part of its rows."""
+    folio_kv.set_num_threads(1)
+    yield
+    folio_kv.set_num_threads(0)  # as it was
+
+
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "i8", "i4"])
-def test_a_shared_prefix_is_read_once(dtype):
+def test_a_shared_prefix_is_read_once(dtype, one_thread):
     rng = np.random.default_rng(7)
     cache = folio_kv.KVCache(1, PAGES, kv_heads=2, head_size=64, page_size=PAGE, dtype=dtype)
     rows = PAGES * PAGE
@@ -28,7 +36,7 @@ def test_a_shared_prefix_is_read_once(dtype):
     table, kind = shared_table(rng), folio_kv.Kind(8)
     q = rng.standard_normal((SEQUENCES, 8, 64), dtype=np.float32)
 
-    step = folio_kv.Step(range(SEQUENCES + 1), [PREFIX + OWN] * SEQUENCES, table)
+    step = folio_kv.Step([*range(SEQUENCES + 1)], [PREFIX + OWN] * SEQUENCES, table)
     assert step.keys_read == []
     together = step.attend(kind, cache[0], q)
     assert step.keys_read == [PREFIX + SEQUENCES * OWN]

@@ -215,7 +215,7 @@ def thin(arrays, **options):
 
 
 REFUSED = {
-    "lists of int64": (lambda: step(selected=np.zeros((1, 4), np.int64)), r"selected: expected contiguous int32\[1, slots\], got int64"),
+    "lists of int64": (lambda: step(selected=np.zeros((1, 4), np.int64)), r"selected: expected contiguous int32\[1, slots\] or \[1, heads, slots\], got int64"),
     "lists of one dimension": (lambda: step(selected=np.zeros(4, I32)), "selected: expected 2 dimensions"),
     "too few lists": (lambda: step(2, selected=np.zeros((1, 4), I32)), r"selected: expected contiguous int32\[2, slots\]"),
     "lists with holes": (lambda: step(2, selected=np.zeros((2, 8), I32)[:, :4]), "selected: expected contiguous int32"),
