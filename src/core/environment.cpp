@@ -6,9 +6,23 @@
 
 namespace folio::inline v1 {
 
-const char* forced_kernel() noexcept {
-  static const char* const value = std::getenv("FOLIO_FORCE_KERNEL");
+namespace {
+
+const char* value_of(const char* name) {
+  const char* const value = std::getenv(name);
   return value != nullptr && value[0] != '\0' ? value : nullptr;
+}
+
+}  // namespace
+
+const char* forced_kernel() noexcept {
+  static const char* const value = value_of("FOLIO_FORCE_KERNEL");
+  return value;
+}
+
+const char* forced_index_kernel() noexcept {
+  static const char* const value = value_of("FOLIO_FORCE_INDEX_KERNEL");
+  return value;
 }
 
 }  // namespace folio::inline v1

@@ -4,7 +4,6 @@
 #include "folio/sparse/index.h"
 
 #include "attention/device.h"
-#include "attention/kernel_list.h"
 #include "core/environment.h"
 #include "cpu/features.h"
 #include "sparse/check_index.h"
@@ -22,15 +21,6 @@ Status check_device(const char* function, Device device) {
               "{}: device is of CUDA, expected the CPU: no index kernel is "
               "built for devices",
               function);
-}
-
-/// The environment's word, where it is one for us: the same variable names kernels of attention.
-std::string_view forced_index_kernel() {
-  const char* const forced = forced_kernel();
-  if (forced == nullptr) return {};
-  for (const Kernel& kernel : kernels())
-    if (kernel.name == forced) return {};
-  return forced;
 }
 
 }  // namespace
@@ -53,7 +43,7 @@ Result<Index> Index::create(const IndexProblem& problem, const IndexLimits& limi
   if (Status s = check_device(function, device); !s.is_ok()) return s;
   Result<IndexProblem> resolved = resolve(problem);
   if (!resolved) return resolved.error();
-  if (kernel.empty()) kernel = forced_index_kernel();
+  if (kernel.empty() && forced_index_kernel() != nullptr) kernel = forced_index_kernel();
   const Result<const IndexKernel*> selected =
       select_index_kernel(*resolved, machine_capabilities(), machine_profile(), kernel);
   if (!selected) return selected.error();

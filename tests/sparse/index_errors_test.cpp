@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <vector>
@@ -388,6 +389,22 @@ TEST(IndexErrors, an_executor_that_leaves_out_tasks_is_told) {
   SelectCall select;
   idle(select);
   EXPECT_EQ(select.run().code(), Errc::internal);
+}
+
+/// Runs in a child process that has asked for nothing yet.
+void check_forced(const char* value, Errc expected) {
+  setenv("FOLIO_FORCE_INDEX_KERNEL", value, 1);
+  setenv("FOLIO_FORCE_KERNEL", "attention_paged_any_x86_64", 1);  // says nothing of index kernels
+  const Result<Index> index = Index::create(sound_problem(), {2, 4, 100, 16, 1});
+  const bool right = expected == Errc::ok ? index.has_value() && index->kernel() == value
+                                          : !index.has_value() && index.error().code() == expected;
+  std::_Exit(right ? 0 : 1);
+}
+
+TEST(ForcedIndexKernelDeathTest, the_variable_chooses_by_name) {
+  EXPECT_EXIT(check_forced("index_any_x86_64", Errc::ok), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(check_forced("no_such_kernel", Errc::invalid_argument), ::testing::ExitedWithCode(0),
+              "");
 }
 
 }  // namespace

@@ -85,8 +85,8 @@ struct IndexLimits {
 /// any thread. There is no plan: each call cuts its batch into tasks, in the workspace.
 class Index {
  public:
-  /// `kernel`: use this one (or refuse); empty: FOLIO_FORCE_KERNEL where that names an index
-  /// kernel, then the first that does not refuse. Errors: invalid_argument for a broken problem,
+  /// `kernel`: use this one (or refuse); empty: FOLIO_FORCE_INDEX_KERNEL, then the first that does
+  /// not refuse. Errors: invalid_argument for a broken problem,
   /// limits out of their ranges or an unknown kernel name; unsupported with the reason.
   [[nodiscard]] FOLIO_EXPORT static Result<Index> create(const IndexProblem& problem,
                                                          const IndexLimits& limits,
