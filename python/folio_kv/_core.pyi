@@ -248,7 +248,7 @@ class Kind:
 
     def __setstate__(self, arg: dict, /) -> None: ...
 
-def why_not(kind: Kind, pages: Pages, *, q_dtype: object | None = 'bf16', out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False, selected: bool = False, sinks_per_query: bool = False, sinks_dtype: object = 'f32', bias_per_sequence: bool = False, bias_dtype: object = 'f32', alibi_positions: bool = False) -> object:
+def why_not(kind: Kind, pages: Pages, *, q_dtype: object | None = 'bf16', out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False, selected: bool = False, sinks_per_query: bool = False, sinks_dtype: object = 'f32', bias_per_sequence: bool = False, bias_dtype: object = 'f32', alibi_positions: bool = False, selected_per_head: bool = False) -> object:
     """
     The reason why no kernel serves such calls, or None. Options as for an Attention.
     """
@@ -269,7 +269,7 @@ class Rope:
 class Attention:
     """The kernel of one problem, and its limits."""
 
-    def __init__(self, kind: Kind, pages: Pages, *, batch: int, tokens: int, context: int, parallelism: int = 0, kernel: str = '', q_dtype: object | None = 'bf16', out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False, selected: bool = False, sinks_per_query: bool = False, sinks_dtype: object = 'f32', bias_per_sequence: bool = False, bias_dtype: object = 'f32', alibi_positions: bool = False) -> None:
+    def __init__(self, kind: Kind, pages: Pages, *, batch: int, tokens: int, context: int, parallelism: int = 0, kernel: str = '', q_dtype: object | None = 'bf16', out_dtype: object | None = None, sinks: bool = False, alibi: bool = False, bias: bool = False, intervals: bool = False, tree: bool = False, selected: bool = False, sinks_per_query: bool = False, sinks_dtype: object = 'f32', bias_per_sequence: bool = False, bias_dtype: object = 'f32', alibi_positions: bool = False, selected_per_head: bool = False) -> None:
         """
         Selects the kernel for a kind of layer over pages like these.
 
@@ -354,9 +354,9 @@ class Batch:
         query_positions, key_positions: [batch] position of the first query and of key 0.
         visible: (begin, end), each [tokens]: the positions that a query sees, instead of the mask.
         tree: uint64 [tokens, words] bits of the new tokens that a query sees. Borrowed.
-        selected: int32 [tokens, slots] the only keys that a query sees, instead of the mask: slots
-            page * page_size + offset (row numbers of Pages.ragged), -1 for none. Borrowed, and read by each
-            layer's call: a layer may bring its own lists in the same array.
+        selected: int32 [tokens, slots], or [tokens, kv_heads, slots], the only keys that a query sees
+            instead of the mask: slots page * page_size + offset (row numbers of Pages.ragged), -1 for none.
+            Borrowed, and read by each layer's call: a layer may bring its own lists in the same array.
         alibi_positions: int32 [keys] or [batch, keys] the position of each key for ALiBi. Borrowed.
 
         Raises Error for other shapes and dtypes, and for values that contradict one another.
@@ -398,6 +398,30 @@ class Step(Batch):
         lse: f32 [tokens, q_heads] to write; True: the result is (out, lse).
 
         Raises Error for arrays that do not fit, Unsupported where no kernel serves the call.
+        """
+
+    def select(self, pages: Pages, q: object, weights: object | None = None, *, k: int = 2048, relu: bool = True, scale: float | None = None, window: int | None = None, entries: str = 'slots', slots_of: Pages | None = None, out: object | None = None) -> object:
+        """
+        The k keys of each query that an indexer scores best (sparse attention of DeepSeek V3.2).
+
+            score[t, j] = sum_h weights[t, h] * relu(scale * q[t, h] . key[j])
+
+        pages: keys of the indexer: Pages of one small head, without values.
+        q: [tokens, index heads, head_size], normalised and rotated as the keys are; f32, bf16 or f16.
+        weights: [tokens, index heads] of either sign; None: all 1. relu False: products as they are.
+        scale: None: 1 / sqrt(head_size). window: keys that a query sees, itself included; causal.
+        k: 1 to 4096. Exact; of equal scores the lower key.
+        entries: "slots" of slots_of (None: of pages), as Batch's `selected` takes them, or "keys" of the
+            sequence; ascending, -1 behind them.
+        out: int32 [tokens, k] to write; None: an array of q's library.
+
+        Raises Error for arrays that do not fit, Unsupported where no kernel serves the call.
+        """
+
+    @property
+    def keys_read(self) -> list[int]:
+        """
+        Of each plan made so far: keys of a KV head that it fetches. Pages that sequences share are fetched once for all, where that saves time.
         """
 
     def append(self, pages: Pages, k: object, v: object | None = None, *, slots: object | None = None, rope: Rope | None = None, k_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, k_norm_shift: object | None = None) -> None:

@@ -109,6 +109,7 @@ nb::object select(const Step& step, const Pages& pages, nb::handle q, nb::handle
                   bool relu, std::optional<float> scale, std::optional<int32_t> window,
                   const std::string& entries, const Pages* slots_of, nb::handle out) {
   if (k < 1 || k > top_max) refuse_argument("k: expected 1 to {}, got {}", top_max, k);
+  if (window && *window < 1) refuse_argument("window: expected at least 1, got {}", *window);
   step.expect_room(pages.planes().key.page_size);
   SelectCall call({q, weights, out}, {relu, scale, window}, step, pages, k);
   SelectArgs& args = call.args();

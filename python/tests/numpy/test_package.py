@@ -223,6 +223,7 @@ def test_options_are_those_of_the_c_interface():
         "sinks": "sink_logits", "alibi": "alibi", "bias": "bias", "intervals": "intervals",
         "tree": "tree", "selected": "selection", "sinks_per_query": "sink_per_query",
         "bias_per_sequence": "bias_per_sequence", "alibi_positions": "alibi_positions",
+            "selected_per_head": "selection_per_head",
     }  # fmt: skip
     assert options == {*of_kinds.values(), *of_calls.values()}
     assert all(f"{name}: " in str(_core.Kind.__init__.__doc__) for name in of_kinds)
