@@ -43,6 +43,7 @@ void fill(BorderWorld& w, folio_make_plan_call& c) {
   c = {w.attention, &w.batch, w.plan_data, w.plan_bytes, &w.made_plan, &w.message};
 }
 void fill(BorderWorld& w, folio_get_num_tasks_call& c) { c = {&w.plan}; }
+void fill(BorderWorld& w, folio_get_keys_read_call& c) { c = {w.attention, &w.plan}; }
 void fill(BorderWorld& w, folio_get_plan_fingerprint_call& c) {
   c = {w.attention, &w.batch, FOLIO_BY_CONTENT, &w.fingerprint, &w.message};
 }
@@ -296,6 +297,7 @@ const Allowed allowed[] = {
     {"folio_get_plan_fingerprint: batch->query_positions = nullptr", "counted from the context"},
     {"*: batch->key_positions = nullptr", "0"},
     {"*: batch->selected_stride = *", "nothing is selected"},
+    {"*: limits->shared_levels = -1", "nothing is shared"},
     {"*: args->lse = nullptr", "not wanted"},
     {"folio_merge: lse = nullptr", "not wanted"},
 

@@ -289,7 +289,7 @@ TEST(CAttention, a_longer_struct_of_a_newer_caller_is_taken_only_if_nothing_new_
   EXPECT_EQ(folio_create_attention(&problem.problem, &newer.limits, FOLIO_CPU, 0, nullptr, &made,
                                    &message),
             FOLIO_UNSUPPORTED);
-  expect_text(message, "limits->struct_size is 24");
+  expect_text(message, "limits->struct_size is 28");
   newer.limits.struct_size = 3;
   EXPECT_EQ(folio_create_attention(&problem.problem, &newer.limits, FOLIO_CPU, 0, nullptr, &made,
                                    &message),
