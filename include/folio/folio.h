@@ -3,7 +3,8 @@
 ///
 ///   load    make_planes, PagePool::create, Attention::create
 ///   step    PagePool::reserve, Batch, plan; MaskReader where the mask comes as a matrix
-///   layer   rotate, append, attend; merge where keys come in parts; select_keys for sparse attention
+///   layer   rotate, append, attend; merge where keys come in parts, select_keys where an indexer
+///           chooses them
 ///
 /// Those who write kernels of their own include folio/kernels.h, those who write in C
 /// folio/c/folio.h.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/attention/plan_memory.h: how plan memory and workspace are laid out.
 ///
-///     plan       PlanHeader | offsets, lengths, positions (copies) | tasks | splits | shared queries
-///                | what finds who shares
+///     plan       PlanHeader | offsets, lengths, positions (copies) | tasks | splits
+///                | shared queries | what finds who shares
 ///     workspace  WorkspaceHeader | workers [parallelism] | finished [splits]
 ///                | scratch [parallelism] | partials
 ///

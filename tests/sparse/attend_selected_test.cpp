@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/sparse/attend_selected_test.cpp: choosing keys and attending to them in one call gives what
-/// both give one after the other; lists that are not the plan's are refused.
+/// tests/sparse/attend_selected_test.cpp: choosing keys and attending to them in one call gives
+/// what both give one after the other; lists that are not the plan's are refused.
 #include <gtest/gtest.h>
 
 #include <cstring>

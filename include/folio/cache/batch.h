@@ -16,11 +16,11 @@
 /// that just decode too; bits from new_tokens on are ignored.
 ///
 /// Selection (sparse attention). A list of `selected` names keys by their slots in the plane: page
-/// id * page_size + offset, or the row number where pages are unbounded. The list alone decides
-/// what its query sees, in all KV heads or, with selection_per_head, in one: what table, lengths and positions say (they are checked
-/// too) does not matter. A key that is listed twice counts twice, -1 may stand anywhere. The bits
-/// of a result depend on the order of the list. `plan` keeps the pointer and reads no slot; every
-/// `attend` reads and checks them, so that a layer may bring its own lists in the same memory.
+/// id * page_size + offset, or the row number where pages are unbounded. It alone decides what its
+/// query sees, in all KV heads or (selection_per_head) in one; table, lengths and positions, which
+/// are checked, do not matter. A key listed twice counts twice, -1 may stand anywhere; bits depend
+/// on the order. `plan` keeps the pointer and reads no slot; every `attend` reads and checks them,
+/// so that a layer may bring its own lists in the same memory.
 #pragma once
 
 #include <cstdint>

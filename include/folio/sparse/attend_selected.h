@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/sparse/attend_selected.h: the keys that an indexer chooses, and attention over them, in one
-/// call.
+/// folio/sparse/attend_selected.h: the keys that an indexer chooses, and attention over them, in
+/// one call.
 #pragma once
 
 #include "folio/attention/attend.h"

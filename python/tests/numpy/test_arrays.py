@@ -4,9 +4,9 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from reference import Case
 
 import folio_kv
+from reference import Case
 
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 

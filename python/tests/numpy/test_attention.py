@@ -3,9 +3,9 @@
 
 import numpy as np
 import pytest
-from reference import Case
 
 import folio_kv
+from reference import Case
 
 LENGTHS, NEW = [37, 100, 64, 1, 16, 17], [1, 5, 64, 1, 2, 1]
 

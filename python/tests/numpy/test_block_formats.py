@@ -3,9 +3,9 @@
 
 import numpy as np
 import pytest
-from reference import Case
 
 import folio_kv
+from reference import Case
 
 # bytes of a block: scales before the patterns
 BYTES = {"q8_0": 34, "q4_0": 18, "q4_1": 20, "q5_0": 22, "q5_1": 24, "iq4_nl": 18}

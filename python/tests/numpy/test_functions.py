@@ -7,9 +7,9 @@ import threading
 
 import numpy as np
 import pytest
-from reference import Case
 
 import folio_kv
+from reference import Case
 
 LENGTHS, NEW = [37, 100, 64], [1, 5, 2]
 

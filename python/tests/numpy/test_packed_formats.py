@@ -8,10 +8,10 @@ import pickle
 
 import numpy as np
 import pytest
-from reference import Case
 
 import folio_kv
 from folio_kv import Format
+from reference import Case
 
 DTYPES = ["i4", "u4", "f4_e2m1", "i4_halves", "u4_halves"]
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])

@@ -3,11 +3,11 @@
 
 import numpy as np
 import pytest
-import reference
-from reference import Case
 from test_attention import filled_cache, run
 
 import folio_kv
+import reference
+from reference import Case
 
 F32, I32 = np.float32, np.int32
 LENGTHS, NEW = [37, 70, 16, 1], [1, 5, 16, 1]
