@@ -50,6 +50,7 @@ constexpr MutantScenario scenarios[count] = {
     {"Geometry.every_page_size",
      [](CaseOptions& o) {
        o.sequences = {{1, 64}, {1, 192}, {1, 128}};
+       o.shared = 0.0;  // states of a shared task are weighed, too
      }},
     {"Geometry.every_page_size", [](CaseOptions& o) { o.gap_bytes = 20; }},
     {"Mask.every_mask_is_right_on_every_kernel",
