@@ -12,7 +12,7 @@ namespace folio::test {
 namespace {
 
 void share(CaseOptions& o, double share) {
-  o.sequences = {{1, 200}, {1, 230}, {2, 190}};
+  o.sequences = {{1, 600}, {1, 630}, {2, 590}};
   o.shared = share;
   o.alibi = true;
 }
