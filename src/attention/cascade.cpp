@@ -14,10 +14,12 @@ constexpr int64_t pieces_of_worker = 4;
 // For states that a step of shared prefixes stores beside those of divided units.
 constexpr int64_t states_bytes_max = int64_t{64} << 20;
 
+/// Engines read the positions of a tile's keys once for all rows of a task: where each sequence
+/// gives its own, it keeps its own tasks. So it does where queries have lists.
 bool is_on(const AttentionProblem& problem, const AttentionLimits& limits,
            const KernelGeometry& geometry) {
   return limits.shared_levels > 0 && limits.batch > 1 && geometry.shared_cut > 0 &&
-         !problem.selection;
+         !problem.selection && !problem.alibi_positions;
 }
 
 /// Rows of a head that a sequence may have to take part.
