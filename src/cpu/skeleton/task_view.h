@@ -216,8 +216,8 @@ class TaskView {
       const Sequence own = mutant == Mutant::terms_of_first_member ? sequence : sequence_at(token);
       int64_t of_first = own.key_position + first;
       if (problem.alibi_positions && mutant != Mutant::key_positions_ignored) {
-        terms.positions = batch.alibi_positions +
-                          number_of_sequence(token) * batch.alibi_positions_stride + first;
+        terms.positions =
+            batch.alibi_positions + task.sequence * batch.alibi_positions_stride + first;
         of_first = terms.positions[0];
       }
       terms.distance = static_cast<float>(own.query_position + number_of(token) - of_first);
