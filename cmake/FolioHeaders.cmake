@@ -32,6 +32,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/cache/kv_cache.h
     folio/cache/layer_caches.h
     folio/cache/page_extents.h
+    folio/cache/page_summaries.h
     folio/cache/page_table.h
     folio/cache/page_table_builder.h
     folio/cache/page_walk.h
