@@ -79,6 +79,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/problem.h
     folio/attention/rotate.h
     folio/attention/visible_keys.h
+    folio/sparse/pages.h
     folio/sparse/select.h
     folio/kernels.h
     folio/c/base.h
