@@ -12,9 +12,9 @@
 /// out is an error that the model was not trained for. With bounds it has a bound of its own, by
 /// `missed`; what it does to a model is measured, not known.
 ///
-/// Scores are in float32: they round by (head_size + 8) * 2^-24 * |scale| * sum_d |q_d| max(|low_d|,
-/// |high_d|). One that is NaN, as those of infinite bounds are, counts as +inf: what has no bound
-/// is not left out for another.
+/// Scores are in float32: they round by (head_size + 8) * 2^-24 * |scale| * sum_d |q_d|
+/// max(|low_d|, |high_d|). One that is NaN, as those of infinite bounds are, counts as +inf: what
+/// has no bound is not left out for another.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// src/cpu/pages/scores.h: queries against the summaries of pages.
 ///
-///     bounds   sum_d max(q_d low_d, q_d high_d) = sum_d (q+_d high_d + q-_d low_d), q+ and q- being
-///              the parts of q above and below 0: two products for each channel, and no compare
+///     bounds   sum_d max(q_d low_d, q_d high_d) = sum_d (q+_d high_d + q-_d low_d), q+ and q-
+///              being the parts of q above and below 0: two products a channel, and no compare
 ///     mean     sum_d q_d mean_d
 ///
 /// As many sums as a register has lanes are made at once, of pages times queries, and transposed,
