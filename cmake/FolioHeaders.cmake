@@ -32,6 +32,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/cache/kv_cache.h
     folio/cache/layer_caches.h
     folio/cache/page_extents.h
+    folio/cache/page_summaries.h
     folio/cache/page_table.h
     folio/cache/page_table_builder.h
     folio/cache/page_walk.h
@@ -80,6 +81,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/attention/visible_keys.h
     folio/sparse/attend_selected.h
     folio/sparse/index.h
+    folio/sparse/pages.h
     folio/sparse/select.h
     folio/kernels.h
     folio/c/base.h

@@ -9,6 +9,7 @@
 #include "attention/positions.h"
 #include "attention/row_conversions.h"
 #include "attention/row_ranges.h"
+#include "attention/summaries.h"
 #include "cache/check_view.h"
 #include "core/run_on.h"
 #include "folio/cache/page_walk.h"
@@ -27,6 +28,7 @@ struct Call {
   const Batch* batch = nullptr;
   const int64_t* slots = nullptr;
   const Rope* rope = nullptr;
+  const PageSummaries* summaries = nullptr;
   const rows::Kernel* kernel = nullptr;
   int num_planes = 0;
   Plane planes[2] = {};
@@ -103,6 +105,57 @@ void write_range(void* arg, int64_t task) noexcept {
   }
 }
 
+/// Runs of slots of one page that the tokens go to, in the order of tokens: visit(page, first slot,
+/// slots).
+template <class Visit>
+void for_each_run(const Call& call, Visit visit) {
+  const PagedKVView& key = call.planes[0].view;
+  if (call.slots != nullptr) {
+    for (int64_t token = 0, end = 0; token < call.ranges.rows; token = end) {
+      const int64_t first = call.slots[token], page = first / key.page_size;
+      end = token + 1;
+      if (first < 0) continue;
+      const int64_t stop = (page + 1) * key.page_size;
+      while (end < call.ranges.rows && call.slots[end] == first + end - token &&
+             call.slots[end] < stop)
+        ++end;
+      visit(page, first - page * key.page_size, end - token);
+    }
+    return;
+  }
+  const Batch& step = *call.batch;
+  for (int32_t b = 0; b < step.size; ++b) {
+    const uint32_t* row = step.table.entries + step.table.row_start(b);
+    const int64_t stop = step.context_lengths[b];
+    int64_t key_index = stop - (step.query_offsets[b + 1] - step.query_offsets[b]);
+    while (key_index < stop) {
+      const detail::PageRun run = detail::run_of(key, row, key_index, stop);
+      if (run.data != nullptr) visit(run.page, run.slot, run.rows);
+      key_index += run.rows;
+    }
+  }
+}
+
+/// The pages of task `task` alone, so that no two tasks have one page. What begins a page anew
+/// comes before what widens it, whichever is the first token.
+void summarise_pages(void* arg, int64_t task) noexcept {
+  const Call& call = *static_cast<const Call*>(arg);
+  SummaryMaker maker(call.planes[0].view, *call.summaries);
+  const auto is_own = [&](int64_t page) { return page % call.ranges.tasks == task; };
+  if (call.summaries->kind == SummaryKind::mean) {
+    for_each_run(call, [&](int64_t page, int64_t first, int64_t rows) {
+      if (is_own(page)) maker.begin(page, 0, first + rows);
+    });
+    return;
+  }
+  for_each_run(call, [&](int64_t page, int64_t first, int64_t rows) {
+    if (is_own(page) && first == 0) maker.begin(page, first, rows);
+  });
+  for_each_run(call, [&](int64_t page, int64_t first, int64_t rows) {
+    if (is_own(page) && first != 0) maker.widen(page, first, rows);
+  });
+}
+
 void add_plane(Call& call, const ConstTensor<3>& source, const PagedKVView& view) {
   call.planes[call.num_planes] = {source, view};
   call.rows[call.num_planes++] = conversion_of(format_of(source), format_of(view), view.num_heads,
@@ -114,6 +167,7 @@ Call call_of(const Batch& batch, const AppendArgs& args, int64_t threads) {
   call.batch = &batch;
   call.slots = args.slots;
   call.rope = args.rope;
+  call.summaries = args.summaries;
   call.kernel = &rows::kernel();
   add_plane(call, args.k, args.key);
   transform(call.rows[0], args.rope, {args.k_norm, args.k_norm_shift, args.norm_eps});
@@ -143,7 +197,9 @@ Status append(const Batch& batch, const AppendArgs& args, const Executor& execut
   const Result<int64_t> threads = concurrency_of("append", executor);
   if (!threads) return threads.error();
   Call call = call_of(batch, args, *threads);
-  return run_on("append", executor, call.ranges.tasks, write_range, &call);
+  Status written = run_on("append", executor, call.ranges.tasks, write_range, &call);
+  if (!written.is_ok() || call.summaries == nullptr) return written;
+  return run_on("append", executor, call.ranges.tasks, summarise_pages, &call);
 }
 
 }  // namespace folio::inline v1

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "attention/check_summaries.h"
 #include "attention/positions.h"
 #include "cache/check_alignment.h"
 #include "cache/check_reach.h"
@@ -156,6 +157,14 @@ Status check_key(const Border& at, const RotateArgs& args) {
   return check_turn(at.function, "key", key, at.memory);
 }
 
+Status check_summaries(const Border& at, const AppendArgs& args) {
+  if (args.summaries == nullptr) return {};
+  if (at.memory != Memory::cpu)
+    return fail(Errc::unsupported, "{}: summaries are given, expected none: only CPUs make them",
+                at.function);
+  return folio::check_summaries(at.function, args.key, *args.summaries);
+}
+
 }  // namespace
 
 int64_t slots_of(const AppendArgs& args) noexcept {
@@ -180,6 +189,7 @@ Status check_append(const char* function, const Batch& batch, const AppendArgs& 
                                        : check_sequences(at, batch, tokens);
       !s.is_ok())
     return s;
+  if (Status s = check_summaries(at, args); !s.is_ok()) return s;
   return check_transform(at, batch, args, tokens);
 }
 

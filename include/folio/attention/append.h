@@ -10,6 +10,7 @@
 
 #include "folio/attention/rotate.h"
 #include "folio/cache/batch.h"
+#include "folio/cache/page_summaries.h"
 #include "folio/cache/paged_kv_view.h"
 #include "folio/core/any_tensor.h"
 #include "folio/core/execution.h"
@@ -37,6 +38,8 @@ struct AppendArgs {
   /// [key.head_size] shifts: with them K's norm, whose weights are given too, is a LayerNorm; null:
   /// an RMSNorm
   const float* k_norm_shift = nullptr;
+  /// of the pages of `key`, brought up to date with what is written; null: there are none
+  const PageSummaries* summaries = nullptr;
 };
 
 /// Normalises and rotates K where asked for, converts each token's K and V to the planes' dtypes
@@ -92,6 +95,14 @@ struct AppendArgs {
 /// elements, of none 0; a NaN is stored as 0 is, an infinity as far out as patterns go; d and m are
 /// limited to +-65504 first, so larger elements saturate; where |d| < 2^-126, 1 / d counts as 0.
 ///
+/// Summaries are brought up to date by a second pass, once all rows are written, from the rows as
+/// they are stored then. Bounds are widened by each row that is written; with slot 0 of a page they
+/// begin anew, what lies behind it being taken for dead. So rows that are given up later (trimmed,
+/// written again) stay within them: bounds hold for every row, they are the closest for pages that
+/// were filled from the front. A mean is made of all slots up to the page's last one that the call
+/// names; those in front of it count whoever wrote them. Pages are bounded (page_size), and the
+/// summaries agree with `key` in heads, head_size and num_pages.
+///
 /// `batch` gives the places where there are no slots, and the positions where rope has none (see
 /// Rope); where neither is needed it is not looked at. The position of a token with a negative slot
 /// is not looked at either.
@@ -100,8 +111,9 @@ struct AppendArgs {
 ///          page_size, missing or contradictory arrays of the batch, a rope or eps that `rotate`
 ///          refuses, a position outside [0, rope.rows), planes whose heads, slots or pages share
 ///          bytes (stride 0), computed scales of an unquantised plane or with a page stride of 0,
-///          a k_norm_shift without k_norm; unsupported for a head_size above 4096 where the plane
-///          has scales or K is normalised or rotated. Nothing is written then; internal if the
+///          a k_norm_shift without k_norm, summaries of another geometry; unsupported for a
+///          head_size above 4096 where the plane has scales or summaries, or K is normalised or
+///          rotated. Nothing is written then; internal if the
 ///          executor throws or leaves out tasks: the output is undefined then
 /// Effects: allocates nothing; tokens run in parallel on `executor`. The bytes written are the same
 /// on every machine, but for the
@@ -122,7 +134,8 @@ FOLIO_EXPORT Status append(const Batch& batch, const AppendArgs& args,
 /// element by element elsewhere: slower, but the same bytes.
 ///
 /// Errors: as append, of what the host knows; invalid_argument for arrays that are not memory of
-///         `device`; unsupported for a k_norm_shift, on the CPU, which has no streams, and where
+///         `device`; unsupported for a k_norm_shift or summaries, on the CPU, which has no streams,
+///         and where
 ///         folio is built without that device; device: the driver's own. Nothing is written then
 /// Effects: allocates nothing (once kernels are loaded), waits for nothing, can be captured in a
 ///          graph; what is replayed reads the arrays anew

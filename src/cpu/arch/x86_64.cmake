@@ -4,11 +4,11 @@
 set(FOLIO_BASELINE_FLAGS -march=x86-64)
 set(FOLIO_LEVELS x86_64 x86_64_v3 x86_64_v4 avx512_bf16 amx_bf16)
 
-set(FOLIO_LEVEL_x86_64 SOURCES portable/portable_baseline.cpp append/rows_x86_64.cpp index/index_baseline.cpp FLAGS ${FOLIO_BASELINE_FLAGS})
-set(FOLIO_LEVEL_x86_64_v3 SOURCES portable/portable_x86_64_v3.cpp append/rows_x86_64_v3.cpp index/index_x86_64_v3.cpp
+set(FOLIO_LEVEL_x86_64 SOURCES portable/portable_baseline.cpp append/rows_x86_64.cpp index/index_baseline.cpp pages/pages_baseline.cpp FLAGS ${FOLIO_BASELINE_FLAGS})
+set(FOLIO_LEVEL_x86_64_v3 SOURCES portable/portable_x86_64_v3.cpp append/rows_x86_64_v3.cpp index/index_x86_64_v3.cpp pages/pages_x86_64_v3.cpp
     packed/packed_x86_64_v3.cpp
     FLAGS -march=x86-64-v3 -mprfchw FEATURES avx2 ENTRIES packed/kernels.cpp)
-set(FOLIO_LEVEL_x86_64_v4 SOURCES portable/portable_x86_64_v4.cpp append/rows_x86_64_v4.cpp index/index_x86_64_v4.cpp avx512/f32.cpp
+set(FOLIO_LEVEL_x86_64_v4 SOURCES portable/portable_x86_64_v4.cpp append/rows_x86_64_v4.cpp index/index_x86_64_v4.cpp pages/pages_x86_64_v4.cpp avx512/f32.cpp
     FLAGS -march=x86-64-v4 -mprfchw -mprefer-vector-width=512 FEATURES avx512f
     ENTRIES avx512/kernels.cpp amx/grouped/grouped.cpp amx/latent/latent.cpp)
 # Processors with AVX512-BF16 have VNNI; what the level below lacks beside is staging alone.

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/// src/cpu/pages/pages_x86_64_v4.cpp: summaries of pages for x86-64-v4.
+#include "cpu/index/index.h"
+#include "cpu/pages/pages.h"
+#include "cpu/pages/scores.h"
+#include "cpu/pages/summary_rows.h"
+#include "cpu/vec/avx512_lanes.h"
+
+namespace folio::inline v1 {
+namespace {
+
+struct InstructionSet : Avx512Lanes {};
+
+using Joined = pages::SummaryRows<InstructionSet>;
+using Scored = pages::Scores<InstructionSet>;
+
+}  // namespace
+
+constinit const pages::Kernel x86_64_v4::pages_kernel = {.name = "pages_x86_64_v4",
+                                                         .needs = needs_x86_64_v4,
+                                                         .load = Joined::load,
+                                                         .store = Joined::store,
+                                                         .widen = Joined::widen,
+                                                         .add = Joined::add,
+                                                         .prepare = Scored::prepare,
+                                                         .score = Scored::score,
+                                                         .sum_of_exps = Scored::sum_of_exps,
+                                                         .collect = x86_64_v4::collect_scores};
+
+}  // namespace folio::inline v1
