@@ -19,7 +19,7 @@ using Scored = pages::Scores<InstructionSet>;
 
 }  // namespace
 
-constinit const pages::Kernel baseline::pages_kernel = {.name = "pages_" FOLIO_BASELINE,
+constinit const pages::Kernel baseline::pages_kernel = {.name = "pages_baseline",
                                                         .needs = needs_cpu,
                                                         .load = Joined::load,
                                                         .store = Joined::store,
