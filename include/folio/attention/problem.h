@@ -113,8 +113,8 @@ struct AttentionLimits {
   int32_t parallelism = 0;
   /// Sequences of a step whose table rows begin alike have what they share computed together, where
   /// that saves time: K and V of those pages are read once. Prefixes of prefixes (a prompt, its
-  /// forks, theirs) count as levels, at most so many and 8. 0: never, and no memory for it. On CPUs,
-  /// without selection and alibi_positions
+  /// forks, theirs) count as levels, at most so many and 8. 0: never, without memory for it. On
+  /// CPUs, without selection and alibi_positions
   int32_t shared_levels = 2;
   bool operator==(const AttentionLimits&) const = default;
 };
