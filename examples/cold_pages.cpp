@@ -3,8 +3,8 @@
 /// a host tier, and are attended where they lie: those alone that matter to a query.
 ///
 /// A sequence of 16,384 tokens goes through a pool of 4,096. Of every page its bounds stay at hand.
-/// A step chooses 24 of 512 pages by them, holds those that are cold, attends to the hot ones in the
-/// pool and to the cold ones in the tier's slab, and merges; all keys in double check it.
+/// A step chooses 24 of 512 pages by them, holds those that are cold, attends to the hot ones in
+/// the pool and to the cold ones in the tier's slab, and merges. All keys in double check it.
 #include <folio/attention/append.h>
 #include <folio/attention/attend.h>
 #include <folio/attention/merge.h>

@@ -27,6 +27,8 @@ ALLOWED = {
     "src/cpu/skeleton/mutant.h": ({"page_stride_bytes", "slot_stride_bytes", "page_size"},
                          "the deliberate fault `dense_page_stride` makes a view with a wrong stride"),
     "src/cpu/append/": ({"head_stride_bytes"}, "of a token's heads in rows::Format, which knows no page"),
+    "src/cpu/pages/": ({"entries", "num_pages", "page_stride_bytes"},
+                       "a query meets the summaries of a whole table row, one or two rows of each page: there are no keys to go through"),
 }
 
 
