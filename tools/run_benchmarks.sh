@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# tools/run_benchmarks.sh BUILD [NAME|--FLAG]...: runs the benchmarks NAME (attention, append, pool; without
+# tools/run_benchmarks.sh BUILD [NAME|--FLAG]...: runs the benchmarks NAME (attention, append, pool, index, indexed, pages; without
 # one, all) of a release build with these flags, one process each, and writes build/bench/NAME.json,
 # stamped with commit and processor.
 set -euf
@@ -23,7 +23,7 @@ mkdir -p "$out"
 commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
 [ -z "$(git status --porcelain -- include src bench ':!bench/results' 2>/dev/null)" ] || commit="$commit-dirty"
 processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
-for name in ${names:-attention append pool}; do
+for name in ${names:-attention append pool index indexed pages}; do
   echo "== $name ($commit, $processor)"
   # shellcheck disable=SC2086
   case "$name" in
