@@ -44,7 +44,7 @@ struct ScheduleMemory {
   Task* tasks = nullptr;
   Split* splits = nullptr;
   SharedQuery* queries = nullptr;
-  CascadeMemory cascade;
+  CascadeMemory cascade = {};
 };
 
 [[nodiscard]] CascadeMemory take_cascade_memory(Carver& carver, int64_t batch,
