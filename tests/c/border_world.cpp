@@ -150,7 +150,7 @@ void BorderWorld::make_attention() {
   problem.mask_left = -1;
   problem.options = FOLIO_SINK_LOGITS | FOLIO_SINK_PER_QUERY | FOLIO_ALIBI | FOLIO_ALIBI_POSITIONS |
                     FOLIO_BIAS | FOLIO_BIAS_PER_SEQUENCE | FOLIO_INTERVALS | FOLIO_TREE;
-  limits = {sizeof limits, sequences, tokens, context, 2};
+  limits = {sizeof limits, sequences, tokens, context, 2, 1};
   mask = {sizeof mask, -1, 0, 0, 0};
   require(folio_create_attention(&problem, &limits, FOLIO_CPU, 0, nullptr, &attention, &message),
           message);

@@ -340,7 +340,9 @@ TEST(CAttention, shared_levels_have_a_default_and_can_be_none) {
     const folio_code code =
         folio_create_attention(&problem.problem, &limits, FOLIO_CPU, 0, nullptr, &made, &message);
     EXPECT_EQ(code, word == nullptr ? FOLIO_OK : FOLIO_INVALID_ARGUMENT);
-    if (word != nullptr) EXPECT_NE(std::strstr(message.text, word), nullptr) << message.text;
+    if (word != nullptr) {
+      EXPECT_NE(std::strstr(message.text, word), nullptr) << message.text;
+    }
     const Handle attention(made);
     return folio_get_plan_bytes(made);
   };
