@@ -94,6 +94,7 @@ set(FOLIO_PUBLIC_HEADERS
     folio/c/pool_groups.h
     folio/c/pool_io.h
     folio/c/pool_loads.h
+    folio/c/sparse.h
     folio/c/folio.h
     folio/pool/groups.h
     folio/pool/events.h

@@ -33,8 +33,14 @@ Status read_batch(const char* function, const folio_batch* batch, Batch& to) {
   return batch == nullptr ? Status() : convert(function, batch, to);
 }
 
+/// What AppendArgs point to.
+struct AppendParts {
+  Rope rope;
+  PageSummaries summaries;
+};
+
 Status read_append(const char* function, const folio_append_args* args, AppendArgs& to,
-                   Rope& rope) {
+                   AppendParts& parts) {
   folio_append_args a = {};
   if (Status s = read(function, "args", args, a); !s.is_ok()) return s;
   if (a.k == nullptr) return null_argument(function, "args->k");
@@ -43,8 +49,13 @@ Status read_append(const char* function, const folio_append_args* args, AppendAr
   if (Status s = convert(function, "args->key", a.key, to.key); !s.is_ok()) return s;
   if (Status s = convert(function, "args->value", a.value, to.value); !s.is_ok()) return s;
   if (a.rope != nullptr) {
-    if (Status s = read_rope(function, a.rope, rope); !s.is_ok()) return s;
-    to.rope = &rope;
+    if (Status s = read_rope(function, a.rope, parts.rope); !s.is_ok()) return s;
+    to.rope = &parts.rope;
+  }
+  if (a.summaries != nullptr) {
+    if (Status s = convert(function, "args->summaries", a.summaries, parts.summaries); !s.is_ok())
+      return s;
+    to.summaries = &parts.summaries;
   }
   to.slots = a.slots;
   to.k_norm = a.k_norm;
@@ -57,9 +68,9 @@ Status append(const folio_batch* batch, const folio_append_args* args,
               const folio_executor* executor) {
   constexpr auto function = "folio_append";
   AppendArgs to;
-  Rope rope;
+  AppendParts parts;
   Batch b;
-  if (Status s = read_append(function, args, to, rope); !s.is_ok()) return s;
+  if (Status s = read_append(function, args, to, parts); !s.is_ok()) return s;
   if (Status s = read_batch(function, batch, b); !s.is_ok()) return s;
   ExecutorAdapter adapter;
   if (Status s = adapter.init(function, executor); !s.is_ok()) return s;
@@ -70,9 +81,9 @@ Status append_async(const folio_batch* batch, const folio_append_args* args, Dev
                     void* stream) {
   constexpr auto function = "folio_append_async";
   AppendArgs to;
-  Rope rope;
+  AppendParts parts;
   Batch b;
-  if (Status s = read_append(function, args, to, rope); !s.is_ok()) return s;
+  if (Status s = read_append(function, args, to, parts); !s.is_ok()) return s;
   if (Status s = read_batch(function, batch, b); !s.is_ok()) return s;
   return folio::append_async(b, to, device, {stream});
 }

@@ -22,6 +22,20 @@ bool is_zero(const unsigned char* bytes, uint32_t count) {
   return std::all_of(bytes, bytes + count, [](unsigned char b) { return b == 0; });
 }
 
+template <class CTensor, int Rank>
+Status convert_tensor(const char* function, const char* argument, const CTensor* tensor,
+                      AnyTensor<Rank>& to) {
+  to = {};
+  if (tensor == nullptr) return {};
+  CTensor t = {};
+  if (Status status = read(function, argument, tensor, t); !status.is_ok()) return status;
+  to.data = t.data;
+  to.dtype = dtype_of(t.dtype);
+  std::copy_n(t.extent, Rank, to.extent);
+  std::copy_n(t.stride_bytes, Rank, to.stride_bytes);
+  return {};
+}
+
 Status convert_scales(const char* function, const folio_scale_view* from, ScaleView& to) {
   folio_scale_view s = {};
   if (Status status = read(function, "scales", from, s); !status.is_ok()) return status;
@@ -114,23 +128,26 @@ Status check_room_bytes(const char* function, const char* argument, const void* 
 
 Status convert(const char* function, const char* argument, const folio_tensor* tensor,
                AnyTensor<3>& to) noexcept {
-  to = {};
-  if (tensor == nullptr) return {};
-  folio_tensor t = {};
-  if (Status status = read(function, argument, tensor, t); !status.is_ok()) return status;
-  to.data = t.data;
-  to.dtype = dtype_of(t.dtype);
-  for (int i = 0; i < 3; ++i) {
-    to.extent[i] = t.extent[i];
-    to.stride_bytes[i] = t.stride_bytes[i];
-  }
-  return {};
+  return convert_tensor(function, argument, tensor, to);
 }
 
 Status convert(const char* function, const char* argument, const folio_tensor* tensor,
                ConstTensor<3>& to) noexcept {
   AnyTensor<3> whole;
   Status status = convert(function, argument, tensor, whole);
+  to = whole;
+  return status;
+}
+
+Status convert(const char* function, const char* argument, const folio_matrix* matrix,
+               AnyTensor<2>& to) noexcept {
+  return convert_tensor(function, argument, matrix, to);
+}
+
+Status convert(const char* function, const char* argument, const folio_matrix* matrix,
+               ConstTensor<2>& to) noexcept {
+  AnyTensor<2> whole;
+  Status status = convert(function, argument, matrix, whole);
   to = whole;
   return status;
 }
@@ -157,6 +174,20 @@ Status convert(const char* function, const char* argument, const folio_kv_view* 
       !s.is_ok())
     return s;
   return v.scales == nullptr ? Status() : convert_scales(function, v.scales, to.scales);
+}
+
+static_assert(static_cast<int32_t>(SummaryKind::bounds) == FOLIO_SUMMARY_BOUNDS &&
+              static_cast<int32_t>(SummaryKind::mean) == FOLIO_SUMMARY_MEAN);
+
+Status convert(const char* function, const char* argument, const folio_page_summaries* summaries,
+               PageSummaries& to) noexcept {
+  folio_page_summaries s = {};
+  if (Status status = read(function, argument, summaries, s); !status.is_ok()) return status;
+  if (Status status = read_choice(function, "summaries->kind", s.kind, SummaryKind::mean, to.kind);
+      !status.is_ok())
+    return status;
+  if (s.rows == nullptr) return null_argument(function, "summaries->rows");
+  return convert(function, "summaries->rows", s.rows, to.rows);
 }
 
 Status convert(const char* function, const folio_batch* batch, Batch& to) noexcept {

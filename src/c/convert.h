@@ -8,6 +8,7 @@
 
 #include "folio/attention/attend.h"
 #include "folio/c/folio.h"
+#include "folio/cache/page_summaries.h"
 #include "folio/core/element.h"
 #include "folio/core/execution.h"
 #include "folio/core/status.h"
@@ -48,6 +49,19 @@ Status check_array(const char* function, const char* argument, const void* eleme
 /// Errors: invalid_argument, "<function>: <field> ...", for what is neither 0 nor 1.
 Status read_flag(const char* function, const char* field, int32_t value, bool& to) noexcept;
 
+/// A value of an enumeration that has all from 0 to `last`.
+/// Errors: invalid_argument, "<function>: <field> ...", for any other.
+template <class Enum>
+Status read_choice(const char* function, const char* field, int32_t value, Enum last,
+                   Enum& to) noexcept {
+  const auto most = static_cast<int32_t>(last);
+  if (value < 0 || value > most)
+    return fail(Errc::invalid_argument, "{}: {} is {}, expected 0 to {}", function, field, value,
+                most);
+  to = static_cast<Enum>(value);
+  return {};
+}
+
 /// The value, or the default where it is zero: what a caller gets who sets a struct's size alone.
 template <class T>
 T or_default(T value, T default_value) noexcept {
@@ -81,8 +95,16 @@ Status convert(const char* function, const char* argument, const folio_tensor* t
                AnyTensor<3>& to) noexcept;
 Status convert(const char* function, const char* argument, const folio_tensor* tensor,
                ConstTensor<3>& to) noexcept;
+/// `matrix` null: an empty one.
+Status convert(const char* function, const char* argument, const folio_matrix* matrix,
+               AnyTensor<2>& to) noexcept;
+Status convert(const char* function, const char* argument, const folio_matrix* matrix,
+               ConstTensor<2>& to) noexcept;
 Status convert(const char* function, const char* argument, const folio_kv_view* view,
                PagedKVView& to) noexcept;
+/// Errors: invalid_argument for null, of the struct or in it, too.
+Status convert(const char* function, const char* argument, const folio_page_summaries* summaries,
+               PageSummaries& to) noexcept;
 Status convert(const char* function, const folio_batch* batch, Batch& to) noexcept;
 /// The other way, whole.
 [[nodiscard]] folio_batch to_c(const Batch& batch) noexcept;

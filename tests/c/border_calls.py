@@ -3,13 +3,13 @@
 """Reads the headers of the C interface and writes border_calls.h: every function of the C interface as a struct of its
 arguments, and every way to break one of them.
 
-    border_calls.py include/folio/c border_walk_test.cpp border_calls.h
+    border_calls.py include/folio/c border_walk_test.cpp border_sparse.h border_calls.h
 
 Broken are, one at a time: each pointer (null), each integer (largest, smallest, -1) and each float
 (NaN), among the arguments and, through pointers, among the fields of the structs that a function
 reads. Of a struct that it fills, only the struct_size. Fails if the header has something that it
-does not understand, or a function that border_walk_test.cpp has no `void fill(..., <function>_call&)`
-for: a function without its walk is an error.
+does not understand, or a function that no source of the walk has a `void fill(..., <function>_call&)` for: a
+function without its walk is an error.
 """
 import re
 import sys
@@ -25,7 +25,7 @@ INTEGERS = {
 }
 # of which none is wrong: bytes of a hash
 BYTES = {"uint8_t"}
-HANDLES = {"folio_attention", "folio_mask_reader", "folio_pool"}
+HANDLES = {"folio_attention", "folio_index", "folio_mask_reader", "folio_pool"}
 # words that belong to folio, and text that it writes
 OPAQUE = {"folio_plan", "folio_plan_fingerprint", "folio_message"}
 
@@ -162,21 +162,22 @@ def written(header):
                               "}  // namespace folio::test", ""])
 
 
-def main(headers_path, world_path, output_path):
-    """headers_path: a folder of headers, or one."""
+def main(headers_path, *paths):
+    """headers_path: a folder of headers, or one; paths: sources of the walk, then what is written."""
+    *walk_paths, output_path = paths
     headers = sorted(Path(headers_path).glob("*.h")) or [Path(headers_path)]
     try:
         header = Header("\n".join(h.read_text(encoding="utf-8") for h in headers))
         text = written(header)
     except Unknown as what:
         return f"{headers_path}: cannot read {what}"
-    world = Path(world_path).read_text(encoding="utf-8")
-    missing = [f for f in header.functions if f"{f}_call&" not in world]
+    walk = "\n".join(Path(path).read_text(encoding="utf-8") for path in walk_paths)
+    missing = [f for f in header.functions if f"{f}_call&" not in walk]
     if missing:
-        return f"{world_path}: no fill(..., <function>_call&) for {', '.join(missing)}"
+        return f"{walk_paths[0]}: no fill(..., <function>_call&) for {', '.join(missing)}"
     Path(output_path).write_text(text, encoding="utf-8")
     return None
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:4]))
+    sys.exit(main(*sys.argv[1:]))

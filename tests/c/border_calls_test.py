@@ -54,6 +54,14 @@ class BorderCalls(unittest.TestCase):
         error, _ = self.run_on(HEADER + "FOLIO_C_EXPORT folio_code folio_new(int32_t x);\n")
         self.assertIn("folio_new", error)
 
+    def test_a_walk_may_have_several_sources(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [Path(folder) / name for name in ("folio.h", "walk.cpp", "rest.h", "calls.h")]
+            for path, text in zip(paths, (HEADER, *WALK.splitlines())):
+                path.write_text(text, encoding="utf-8")
+            self.assertIsNone(border_calls.main(*paths))
+            self.assertIn("folio_get_version", border_calls.main(paths[0], paths[1], paths[3]))
+
     def test_what_is_not_understood_is_an_error(self):
         for line in ("FOLIO_C_EXPORT folio_code folio_run_on(int128_t x);",
                      "FOLIO_C_EXPORT folio_code folio_run_on(folio_unknown* x);",

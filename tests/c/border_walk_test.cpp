@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "border_calls.h"
+#include "c/border_sparse.h"
 #include "c/border_world.h"
 
 namespace folio::test {
@@ -277,12 +278,13 @@ const Allowed allowed[] = {
     {"folio_get_thread_pool_executor: threads = *", "below 1: as many as the machine offers"},
 
     {"folio_create_attention: kernel = nullptr", "the best that accepts"},
-    {"folio_create_attention: device_index = *", "not looked at for FOLIO_CPU"},
-    {"folio_create_attention: problem->*->data = nullptr", "geometry alone selects"},
-    {"folio_create_attention: problem->*->num_pages = *", "comes with the calls"},
-    {"folio_create_attention: problem->*->scales = nullptr", "a problem without scales"},
-    {"folio_create_attention: problem->mask_* = INT32_MAX", "a wide mask"},
-    {"folio_create_attention: problem->mask_right = -1", "unlimited"},
+    {"folio_create_index: kernel = nullptr", "the best that accepts"},
+    {"folio_create_[ai]*: device_index = *", "not looked at for FOLIO_CPU"},
+    {"folio_create_[ai]*: problem->*->data = nullptr", "geometry alone selects"},
+    {"folio_create_[ai]*: problem->*->num_pages = *", "comes with the calls"},
+    {"folio_create_[ai]*: problem->*->scales = nullptr", "a problem without scales"},
+    {"*: *->mask_* = INT32_MAX", "a wide mask"},
+    {"*: *->mask_right = -1", "unlimited"},
     {"*: limits->context = INT32_MAX", "large, but it can be had"},
     {"folio_attention_with_mask: mask->* = INT32_MAX", "a wide mask"},
     {"folio_attention_with_mask: mask->right = -1", "unlimited"},
@@ -316,6 +318,9 @@ const Allowed allowed[] = {
 
     {"folio_append: batch->query_positions = nullptr", "counted from the context"},
     {"folio_append: args->k_norm_shift = nullptr", "an RMSNorm"},
+    {"folio_append: args->summaries = nullptr", "there are none"},
+    {"*ummaries->rows->scales = nullptr", "they have none"},
+    {"*ummaries->rows->scales->*", "the scales of none"},
     {"*: args->rope = nullptr", "no rotation"},
     {"*: args->rope->rows = INT64_MAX", "a longer table"},
     {"folio_append: args->*->scales = nullptr", "a plane without scales"},
@@ -340,6 +345,20 @@ const Allowed allowed[] = {
     {"folio_copy_*->scales = nullptr", "from or to a plane without scales: values are converted"},
     {"folio_copy_*->scales->data = nullptr", "the same"},
     {"folio_copy_pages: copies->to = 0", "another page"},
+
+    {"folio_s*: batch->query_positions = nullptr", "counted from the context"},
+    {"folio_s*: batch->alibi_positions*", "indexers and summaries have no ALiBi"},
+    {"folio_s*: batch->tree_words = *", "there is no tree"},
+    {"folio_select_keys: args->page_size = INT32_MAX", "rows of unbounded pages"},
+    {"folio_select_top: args->lengths = nullptr", "all scores"},
+    {"folio_remap: args->page_size = INT32_MAX", "rows of unbounded pages"},
+    {"folio_remap: batch->alibi_positions*", "remap has no logits"},
+    {"folio_remap: batch->query_positions = nullptr", "remap has no mask"},
+    {"folio_remap: batch->tree*", "remap has no mask"},
+    {"folio_remap: batch->visible_* = nullptr", "remap has no mask"},
+    {"folio_select_pages: args->*_pages = -1", "none but the best"},
+    {"folio_select_pages: args->missed = nullptr", "not wanted"},
+    {"folio_summarise: key->scales* = nullptr", "a plane without scales"},
 
     {"folio_create_*pool: options->context = nullptr", "the allocator's own business"},
     {"folio_create_*pool: options->name_context = nullptr", "the function's own business"},

@@ -22,6 +22,10 @@ void require(folio_code code, const folio_message& message) {
   std::abort();
 }
 
+folio_matrix matrix(std::vector<float>& values, int64_t a, int64_t b) {
+  return to_c(dense_tensor<2>(values.data(), DType::f32, {a, b}));
+}
+
 folio_tensor tensor(std::vector<float>& values, int64_t a, int64_t b, int64_t c) {
   values.resize(static_cast<size_t>(a * b * c), 0.5f);
   return to_c(dense_tensor<3>(values.data(), DType::f32, {a, b, c}));
@@ -106,6 +110,8 @@ BorderWorld::BorderWorld() {
   make_batch();
   make_attention();
   make_tensors();
+  make_index();
+  make_summaries();
   make_masks();
   make_pool();
   make_group_pool();
@@ -117,6 +123,8 @@ BorderWorld::BorderWorld() {
 BorderWorld::~BorderWorld() {
   folio_destroy_attention(attention);
   folio_destroy_attention(made_attention);
+  folio_destroy_index(index);
+  folio_destroy_index(made_index);
   folio_destroy_mask_reader(reader);
   folio_destroy_mask_reader(made_reader);
   folio_destroy_pool(pool);
@@ -212,6 +220,77 @@ void BorderWorld::make_tensors() {
   turned_key.has_channel_scales = 1;
   turned_key.channel_scales = channels.data();
   rotate_args.key = &turned_key;
+}
+
+void BorderWorld::make_index() {
+  sparse_batch = batch;
+  sparse_batch.tree = nullptr;
+  index_problem = c_struct<folio_index_problem>();
+  index_problem.q_heads = q_heads;
+  index_problem.key = &key.view;
+  index_problem.q_dtype = index_problem.weight_dtype = FOLIO_F32;
+  index_problem.options = FOLIO_INDEX_INTERVALS;
+  index_problem.block_keys = 1;
+  index_problem.mask_left = -1;
+  index_limits = {sizeof index_limits, sequences, tokens, context, context, 2};
+  require(folio_create_index(&index_problem, &index_limits, FOLIO_CPU, 0, "", &index, &message),
+          message);
+  index_workspace_bytes = folio_get_index_workspace_bytes(index);
+  index_workspace_data = aligned(index_workspace, index_workspace_bytes);
+  weight_matrix = matrix(index_weights, tokens, q_heads);
+  score_matrix = matrix(scores, tokens, context);
+  score_args = c_struct<folio_score_args>();
+  score_args.q = &q;
+  score_args.weights = &weight_matrix;
+  score_args.key = &key.view;
+  select_args = c_struct<folio_select_args>();
+  select_args.k = 5;
+  select_args.score = &score_args;
+  select_args.lists = slots.data();
+  select_args.stride = context;
+  select_args.page_size = page_size;
+  select_args.num_pages = num_pages;
+  select_args.table_entries = entries.data();
+  select_args.table_row_stride = 3;
+  top_args = {sizeof top_args, 5, &score_matrix, lengths.data(), slots.data(), context};
+  top_workspace_bytes = folio_get_select_top_bytes(5, 2);
+  top_workspace_data = aligned(top_workspace, top_workspace_bytes);
+  remap_args = c_struct<folio_remap_args>();
+  remap_args.count = 5;
+  remap_args.indices = lists.data();
+  remap_args.slots = slots.data();
+  remap_args.stride = remap_args.slots_stride = context;
+  remap_args.num_pages = num_pages;
+  remap_args.page_size = page_size;
+}
+
+void BorderWorld::make_summaries() {
+  no_scales = c_struct<folio_scale_view>();
+  summary_rows = key_to.view;
+  summary_rows.dtype = FOLIO_F32;
+  summary_rows.data = summary_values.data();
+  summary_rows.page_size = 2;
+  summary_rows.head_stride_bytes = head_size * 4;
+  summary_rows.slot_stride_bytes = heads * summary_rows.head_stride_bytes;
+  summary_rows.page_stride_bytes = 2 * summary_rows.slot_stride_bytes;
+  summary_rows.scales = &no_scales;
+  summaries = {sizeof summaries, FOLIO_SUMMARY_BOUNDS, &summary_rows};
+  append_args.summaries = &summaries;
+  page_args = c_struct<folio_page_args>();
+  page_args.page_size = page_size;
+  page_args.q = &q;
+  page_args.summaries = &summaries;
+  page_args.mask_left = -1;
+  page_args.intervals = 1;
+  page_args.lists = FOLIO_PAGE_LISTS_PER_KV_HEAD;
+  page_args.score = FOLIO_PAGE_SCORE_SUM;
+  page_args.k_pages = 2;
+  page_args.first_pages = page_args.last_pages = 1;
+  page_args.selected = selected.data();
+  page_args.stride = 2 * page_size;
+  page_args.missed = missed.data();
+  page_workspace_bytes = folio_get_select_pages_bytes(&page_args, context, 2);
+  page_workspace_data = aligned(page_workspace, page_workspace_bytes);
 }
 
 void BorderWorld::make_masks() {
@@ -329,7 +408,12 @@ std::vector<std::byte> BorderWorld::outputs() const {
   add(out_values.data(), out_values.size() * sizeof(float));
   add(q_values.data(), q_values.size() * sizeof(float));
   add(lse.data(), lse.size() * sizeof(float));
+  for (const auto* numbers : {&scores, &summary_values, &missed})
+    add(numbers->data(), numbers->size() * sizeof(float));
+  for (const auto* list : {&lists, &slots, &selected})
+    add(list->data(), list->size() * sizeof(int32_t));
   add(&made_attention, sizeof made_attention);
+  add(&made_index, sizeof made_index);
   add(&made_pool, sizeof made_pool);
   add(&made_reader, sizeof made_reader);
   add(&made_plan, sizeof made_plan);

@@ -83,6 +83,35 @@ struct BorderWorld {
   folio_slot_copy slot_copies[1] = {{0, 5}};
   folio_executor executor = {}, made_executor = {};
 
+  // an index cache in `key`, summaries of `key_to`
+  folio_batch sparse_batch = {};
+  folio_index_problem index_problem = {};
+  folio_index_limits index_limits = {};
+  folio_index* index = nullptr;
+  folio_index* made_index = nullptr;
+  std::vector<std::byte> index_workspace, top_workspace, page_workspace;
+  void* index_workspace_data = nullptr;
+  void* top_workspace_data = nullptr;
+  void* page_workspace_data = nullptr;
+  int64_t index_workspace_bytes = 0, top_workspace_bytes = 0, page_workspace_bytes = 0;
+  std::vector<float> index_weights = std::vector<float>(tokens * q_heads, 0.5f),
+                     scores = std::vector<float>(tokens * context, 0.25f),
+                     summary_values = std::vector<float>(num_pages * 2 * heads * head_size),
+                     missed = std::vector<float>(tokens * q_heads);
+  std::vector<int32_t> lists = std::vector<int32_t>(tokens * context, 1), lengths{9, 9, 5},
+                       slots = std::vector<int32_t>(tokens * context, -7),
+                       selected = std::vector<int32_t>(tokens * heads * 2 * page_size, -7);
+  folio_matrix weight_matrix = {}, score_matrix = {};
+  folio_score_args score_args = {};
+  folio_select_args select_args = {};
+  folio_top_args top_args = {};
+  folio_remap_args remap_args = {};
+  folio_scale_view no_scales = {};
+  folio_kv_view summary_rows = {};
+  folio_page_summaries summaries = {};
+  folio_filled_page filled_pages[1] = {{0, 3}};
+  folio_page_args page_args = {};
+
   folio_pool_options pool_options = {};
   folio_sequence_options sequence_options = {};
   folio_pool* pool = nullptr;
@@ -130,6 +159,8 @@ struct BorderWorld {
   void make_batch();
   void make_attention();
   void make_tensors();
+  void make_index();
+  void make_summaries();
   void make_masks();
   void make_pool();
   void make_group_pool();

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "c/to_c.h"
+#include "c/sparse_to_c.h"
 #include "support/random.h"
 #include "support/test_plane.h"
 
@@ -50,6 +50,14 @@ struct Writes {
                   dense_tensor<3>(rows.data(), DType::f32, {3, 2, 16}), key.view, value.view};
 };
 
+/// Of the planes of Writes.
+PlaneSpec summary_spec(SummaryKind kind) {
+  PlaneSpec s;
+  s.dtype = DType::bf16;
+  s.page_size = summary_rows(kind);
+  return s;
+}
+
 folio_code append_through_c(const Writes& w, folio_message& message,
                             uint32_t args_size = sizeof(folio_append_args)) {
   const CView key(w.args.key), value(w.args.value);
@@ -67,6 +75,8 @@ folio_code append_through_c(const Writes& w, folio_message& message,
   args.rope = w.args.rope != nullptr ? &rope : nullptr;
   args.k_norm = w.args.k_norm;
   args.k_norm_shift = w.args.k_norm_shift;
+  const CSummaries summaries(w.args.summaries != nullptr ? *w.args.summaries : PageSummaries());
+  args.summaries = w.args.summaries != nullptr ? &summaries.summaries : nullptr;
   return folio_append(&batch, &args, nullptr, &message);
 }
 
@@ -79,6 +89,35 @@ TEST(CCache, append_writes_the_bytes_of_the_cpp_call) {
   EXPECT_EQ(through_c.key.bytes(), through_cpp.key.bytes());
   EXPECT_EQ(through_c.value.bytes(), through_cpp.value.bytes());
   EXPECT_NE(through_c.key.bytes(), before);
+}
+
+TEST(CCache, append_brings_summaries_up_to_date_as_the_cpp_call) {
+  for (const SummaryKind kind : {SummaryKind::bounds, SummaryKind::mean}) {
+    Writes through_cpp, through_c;
+    const TestPlane expected(summary_spec(kind)), rows(summary_spec(kind));
+    const std::vector<std::byte> before = rows.bytes();
+    const PageSummaries of_cpp{kind, expected.view}, of_c{kind, rows.view};
+    through_cpp.args.summaries = &of_cpp;
+    through_c.args.summaries = &of_c;
+    ASSERT_TRUE(append(through_cpp.batch, through_cpp.args, serial_executor()).is_ok());
+    folio_message message = {};
+    ASSERT_EQ(append_through_c(through_c, message), FOLIO_OK) << message.text;
+    EXPECT_EQ(rows.bytes(), expected.bytes());
+    EXPECT_NE(rows.bytes(), before);
+    EXPECT_EQ(through_c.key.bytes(), through_cpp.key.bytes());
+  }
+}
+
+TEST(CCache, a_caller_from_before_there_were_summaries_has_none) {
+  Writes through_c;
+  const TestPlane rows(summary_spec(SummaryKind::bounds));
+  const std::vector<std::byte> before = rows.bytes();
+  const PageSummaries summaries{SummaryKind::bounds, rows.view};
+  through_c.args.summaries = &summaries;
+  folio_message message = {};
+  ASSERT_EQ(append_through_c(through_c, message, offsetof(folio_append_args, summaries)), FOLIO_OK)
+      << message.text;
+  EXPECT_EQ(rows.bytes(), before);
 }
 
 TEST(CCache, a_caller_from_before_there_were_shifts_gets_an_RMSNorm) {

@@ -39,6 +39,17 @@ inline folio_tensor to_c(const ConstTensor<3>& from) {
   return to;
 }
 
+inline folio_matrix to_c(const ConstTensor<2>& from) {
+  auto to = c_struct<folio_matrix>();
+  to.dtype = static_cast<int32_t>(from.dtype);
+  to.data = const_cast<void*>(from.data);
+  for (int i = 0; i < 2; ++i) {
+    to.extent[i] = from.extent[i];
+    to.stride_bytes[i] = from.stride_bytes[i];
+  }
+  return to;
+}
+
 struct CView {
   explicit CView(const PagedKVView& from) {
     view.dtype = static_cast<int32_t>(from.dtype);

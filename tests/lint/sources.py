@@ -56,7 +56,7 @@ DIRECTION = {
     "src/sparse/": INDEX_KERNELS + ["kernel/", "cpu/", "attention/", "sparse/"],
     "src/mask/": KERNELS + ["kernel/", "cpu/features.h", "mask/"],
     "include/folio/c/": ["folio/c/"],
-    "src/c/": PUBLIC_ATTENTION + ["folio/pool/", "folio/c/", "c/"],
+    "src/c/": PUBLIC_ATTENTION + ["folio/sparse/", "folio/pool/", "folio/c/", "c/"],
     "src/pool/pages/": POOL + ["pool/pages/"],
     "src/pool/groups/": POOL + ["pool/pages/", "pool/groups/"],
     "src/pool/eviction/": POOL + ["pool/pages/", "pool/groups/", "pool/eviction/"],

@@ -114,8 +114,9 @@ typedef struct folio_args {
 
 // The first call in a process that has to know the machine (folio_refuse, folio_create_attention,
 // folio_get_kernel_name and the calls that read or write a cache: folio_append, folio_rotate,
-// folio_copy_*) asks Linux for permission to use AMX, where the processor has it:
-// arch_prctl(ARCH_REQ_XCOMP_PERM), after which Linux wants larger alternate signal stacks.
+// folio_copy_*, and those of folio/c/sparse.h) asks Linux for permission to use AMX, where the
+// processor has it: arch_prctl(ARCH_REQ_XCOMP_PERM), after which Linux wants larger alternate
+// signal stacks.
 
 /// Kernels of this build, best first, whether this machine runs them or not; the names, which live
 /// as long as the program, are those that folio_create_attention takes. "" for an index outside

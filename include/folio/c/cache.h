@@ -21,6 +21,17 @@ typedef struct folio_rope {
   const int32_t* positions;
 } folio_rope;
 
+enum { FOLIO_SUMMARY_BOUNDS = 0, FOLIO_SUMMARY_MEAN = 1 };  // kind
+
+/// PageSummaries: `rows` is a plane of the same page ids as K, with the page size 2 (bounds) or 1
+/// (mean), of f32, bf16 or f16, without scales. Copies take a page of it whole: for
+/// folio_copy_pages `tokens` is that page size.
+typedef struct folio_page_summaries {
+  uint32_t struct_size;
+  int32_t kind;
+  const folio_kv_view* rows;
+} folio_page_summaries;
+
 /// AppendArgs. norm_eps 0: 1e-6.
 typedef struct folio_append_args {
   uint32_t struct_size;
@@ -33,6 +44,8 @@ typedef struct folio_append_args {
   const folio_rope* rope;
   const float* k_norm;
   const float* k_norm_shift;  // with k_norm: a LayerNorm
+  /// of the pages of `key`, brought up to date with what is written; null: there are none
+  const folio_page_summaries* summaries;
 } folio_append_args;
 
 /// `batch` may be null where slots and, if there is a rope, its positions are given.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// folio/c/folio.h: the C interface: attention, masks given as matrices, writing, copying and the
-/// page pool, for C11 and for every language that calls C.
+/// folio/c/folio.h: the C interface: attention, sparse attention, masks given as matrices, writing,
+/// copying and the page pool, for C11 and for every language that calls C.
 ///
 /// It mirrors the C++ interface call by call; what a call does, its shapes and its errors are told
-/// there (folio/attention/*.h, folio/cache/*.h, folio/pool/page_pool.h). This header includes its
-/// chapters: base, attention, mask, cache and pool. What is C's own:
+/// there (folio/attention/*.h, folio/sparse/*.h, folio/cache/*.h, folio/pool/page_pool.h). This
+/// header includes its chapters: base, attention, sparse, mask, cache and pool. What is C's own:
 ///
 /// * A struct that may grow begins with `struct_size`, which the caller sets to sizeof (or
 ///   initialises by FOLIO_STRUCT). It grows at the end only and is embedded nowhere; others hold
@@ -18,12 +18,14 @@
 ///   null.
 /// * Null pointers, and numbers that are out of range wherever that can be seen, are
 ///   `invalid_argument`. What an array holds behind its pointer is the caller's word.
-/// * Handles are opaque. An attention is immutable: any thread may use it. A pool and a mask reader
-///   are used by one thread at a time each.
+/// * Handles are opaque. An attention and an index are immutable: any thread may use them. A pool
+///   and a mask reader are used by one thread at a time each.
 /// * The environment variable FOLIO_FORCE_KERNEL, read once, names the kernel of every
-///   folio_create_attention whose caller names none; an unknown name is an error there.
+///   folio_create_attention whose caller names none, FOLIO_FORCE_INDEX_KERNEL that of every
+///   folio_create_index; an unknown name is an error there.
 /// * Whoever allocates frees: plan memory, workspace, planes and tables are the caller's; what
-///   folio_create_* and folio_attention_with_* return goes to folio_destroy_*, which takes null.
+///   folio_create_*, folio_attention_with_* and folio_index_with_limits return goes to
+///   folio_destroy_*, which takes null.
 /// * Strides, counts and extents whose products no memory holds (2^56 bytes) are
 ///   `invalid_argument`.
 ///
@@ -40,6 +42,7 @@
 #include "folio/c/pool_groups.h"
 #include "folio/c/pool_io.h"
 #include "folio/c/pool_loads.h"
+#include "folio/c/sparse.h"
 
 // NOLINTBEGIN: this header is C, with C's names
 
