@@ -2,8 +2,8 @@
 /// src/cpu/index/amx_product.h: products of the index kernel for AMX: 16 rows of q, of as many
 /// queries as they are, with 64 keys at a time.
 ///
-/// Those of the next rows come before what follows those of the last, so that tiles and vectors have
-/// work at once. Rows are independent of one another: no bit depends on which of them share a
+/// Those of the next rows come before what follows those of the last, so that tiles and vectors
+/// have work at once. Rows are independent of one another: no bit depends on which of them share a
 /// product. ISA-safe: templates on a tag type with a tile vocabulary.
 #pragma once
 

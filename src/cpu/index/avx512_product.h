@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/index/avx512_product.h: products of the index kernel for AVX512-BF16: vdpbf16ps of 16 keys
-/// at a time.
+/// src/cpu/index/avx512_product.h: products of the index kernel for AVX512-BF16: vdpbf16ps of 16
+/// keys at a time.
 ///
 /// Each product is one chain in ascending order of pairs, each score one in ascending order of
 /// heads. ISA-safe: templates on a tag type.

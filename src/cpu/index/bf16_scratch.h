@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/index/bf16_scratch.h: how the scratch memory of the index engine of bf16 products is laid
-/// out.
+/// src/cpu/index/bf16_scratch.h: how the scratch memory of the index engine of bf16 products is
+/// laid out.
 ///
-///     q        [heads of K][queries][group][depth]         bf16, turned, not scaled
-///     weights  [heads of K][queries][group]                f32
-///     keys     [4 groups of 16 keys][depth / 2][16 keys][2]  bf16: B tiles of AMX, vectors of pairs
-///     scales   [64]                                        of the tile's keys, times the problem's
-///     products [2][16 rows][64 keys]                       f32, of a product that leaves them there
+///     q        [heads of K][queries][group][depth]           bf16, turned, not scaled
+///     weights  [heads of K][queries][group]                  f32
+///     keys     [4 groups of 16 keys][depth / 2][16 keys][2]  bf16, AMX's B tiles
+///     scales   [64]                                          of the keys, times the problem's
+///     products [2][16 rows][64 keys]                         f32, before they are weighted
 ///
 /// with depth = head_size rounded up to 32. ISA-safe: always-inline functions and plain structs
 /// only.

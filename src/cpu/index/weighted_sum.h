@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/index/weighted_sum.h: what follows the products of q with 64 keys in the index kernels of
-/// bf16: the keys' scales, relu, weights, the sum over heads.
+/// src/cpu/index/weighted_sum.h: what follows the products of q with 64 keys in the index kernels
+/// of bf16: the keys' scales, relu, weights, the sum over heads.
 ///
 /// A lane is a key. ISA-safe: templates on a tag type.
 #pragma once
