@@ -90,6 +90,8 @@ struct IndexKernel {
   SelectTask* select = nullptr;
   CollectScores* collect = nullptr;
   Arithmetic arithmetic = Arithmetic::vector;
+  /// What elements of q and K are rounded to, where it does not hold them as they come.
+  DType operands = DType::f32;
 };
 
 }  // namespace folio::inline v1

@@ -70,7 +70,7 @@ IndexScores index_scores(const IndexProblem& problem, const Batch& batch, const 
   const double turning =
       is_turned ? (std::log2(std::max(block, 1.0)) + 4.0) * std::max(block, 1.0) * u : 0.0;
   IndexScores scores{std::vector<double>(context, -std::numeric_limits<double>::infinity()),
-                     std::vector<double>(context)};
+                     std::vector<double>(context), std::vector<double>(context)};
   AttentionArgs planes;
   planes.q = args.q;
   planes.key = args.key;
@@ -89,6 +89,7 @@ IndexScores index_scores(const IndexProblem& problem, const Batch& batch, const 
       scores.score[key] += weight * f;
       const double moved = std::fabs(scale) * ((n + 8.0) * u * d.size + turning * d.q * d.k);
       scores.error[key] += std::fabs(weight) * (moved + problem.q_heads * u * std::fabs(f));
+      scores.rounding[key] += std::fabs(weight * scale) * std::ldexp(d.size, -7);
     }
   }
   return scores;

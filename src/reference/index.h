@@ -19,6 +19,8 @@ struct IndexScores {
   std::vector<double> score;  ///< -infinity where the key is not visible
   /// how far float32 may move each, by folio/sparse/index.h
   std::vector<double> error;
+  /// what operands of bf16 may add
+  std::vector<double> rounding;
 };
 
 /// `row` counts all query rows of the batch and belongs to `sequence`.

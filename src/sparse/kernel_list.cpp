@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "cpu/features.h"
+#include "cpu/index/bf16.h"
 #include "cpu/index/index.h"
 #include "sparse/check_index.h"
 
@@ -13,6 +14,30 @@ namespace {
 
 constexpr IndexKernel all_index_kernels[] = {
 #ifndef FOLIO_PORTABLE_KERNELS_ONLY
+#ifndef FOLIO_WITHOUT_AMX_BF16
+    {.name = "index_amx_bf16",
+     .needs = needs_amx_bf16,
+     .supports = indexer::supports_bf16,
+     .refuse = indexer::refuse_bf16,
+     .geometry = indexer::geometry_bf16,
+     .score = amx_bf16::score_index,
+     .select = amx_bf16::select_index,
+     .collect = amx_bf16::collect_scores,
+     .arithmetic = Arithmetic::amx,
+     .operands = DType::bf16},
+#endif
+#ifndef FOLIO_WITHOUT_AVX512_BF16
+    {.name = "index_avx512_bf16",
+     .needs = needs_avx512_bf16,
+     .supports = indexer::supports_bf16,
+     .refuse = indexer::refuse_bf16,
+     .geometry = indexer::geometry_bf16,
+     .score = avx512_bf16::score_index,
+     .select = avx512_bf16::select_index,
+     .collect = avx512_bf16::collect_scores,
+     .arithmetic = Arithmetic::bf16_dot,
+     .operands = DType::bf16},
+#endif
     {.name = "index_any_x86_64_v4",
      .needs = needs_x86_64_v4,
      .supports = indexer::supports,

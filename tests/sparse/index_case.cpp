@@ -85,6 +85,7 @@ IndexCaseOptions random_index_options(Rng& rng) {
   a.key_positions = rng.chance(0.2);
   a.unassigned = rng.chance(0.3) ? 0.2 : 0.0;
   a.gap_bytes = rng.chance(0.3) ? 8 : 0;
+  a.bf16_operands = rng.chance(0.5);
   const TableForm forms[] = {TableForm::dense, TableForm::csr, TableForm::rows_in_larger};
   a.table = rng.pick(forms);
   a.seed = rng.next();
@@ -105,6 +106,7 @@ IndexCase::IndexCase(const IndexCaseOptions& options) : attention_(latent(option
   problem.mask = p.mask;
   problem.intervals = p.intervals;
   problem.scale = p.scale;
+  problem.bf16_operands = p.bf16_operands;
   problem.q_is_turned = options.q_is_turned;
   const AttentionLimits limits = attention_.limits();
   limits_ = {limits.batch, limits.tokens, limits.context, options.top, 1};
@@ -190,11 +192,19 @@ reference::IndexScores IndexCase::expected(int64_t row) {
   return reference::index_scores(problem, batch(), args, sequence_of(row), row, &decoded_);
 }
 
-std::vector<const IndexKernel*> index_kernels_here() {
+std::vector<const IndexKernel*> index_kernels_for(const IndexCase& c) {
   std::vector<const IndexKernel*> kernels;
   for (const IndexKernel& kernel : index_kernels())
-    if (machine_has(kernel.needs)) kernels.push_back(&kernel);
+    if (refusal(kernel, c.problem, machine_capabilities()) == nullptr) kernels.push_back(&kernel);
   return kernels;
+}
+
+bool rounds_operands(const IndexKernel& kernel, const IndexProblem& problem) {
+  if (kernel.operands == DType::f32) return false;
+  const bool turns_q =
+      !problem.q_is_turned && (problem.key.hadamard.block != 0 || problem.key.has_channel_scales);
+  const DTypes exact = {DType::bf16, DType::i8, DType::f8_e4m3, DType::f8_e5m2};
+  return turns_q || problem.q_dtype != DType::bf16 || !exact.has(problem.key.dtype);
 }
 
 }  // namespace folio::test

@@ -66,7 +66,10 @@ class IndexCase {
   reference::DecodedRows decoded_ = {};
 };
 
-/// The kernels that this machine runs.
-std::vector<const IndexKernel*> index_kernels_here();
+/// The kernels that this machine runs and that take the case's problem.
+std::vector<const IndexKernel*> index_kernels_for(const IndexCase& c);
+
+/// Whether q or K lose bits where the kernel multiplies.
+bool rounds_operands(const IndexKernel& kernel, const IndexProblem& problem);
 
 }  // namespace folio::test

@@ -15,21 +15,12 @@ struct InstructionSet : BaselineLanes {
   static inline IndexMutant index_mutant = IndexMutant::none;
 };
 
-using Runner = indexer::IndexRunner<indexer::PortableIndexEngine<InstructionSet>>;
-
 }  // namespace
 
-IndexMutantEngine index_mutants() {
-  IndexKernel kernel;
-  kernel.name = "index_mutants";
-  kernel.geometry = indexer::geometry;
-  kernel.score = [](const IndexCall& call, const IndexTask& task, void* scratch,
-                    const ScoresTo& to) noexcept { Runner::score(call, task, scratch, to); };
-  kernel.select = [](const IndexCall& call, const IndexTask& task, void* scratch,
-                     indexer::Top* tops, uint64_t* spare) noexcept {
-    Runner::select(call, task, scratch, tops, spare);
-  };
-  return {kernel, &InstructionSet::index_mutant};
+IndexMutantEngine portable_index_mutants() {
+  using Runner = indexer::IndexRunner<indexer::PortableIndexEngine<InstructionSet>>;
+  return index_mutant_engine<Runner, InstructionSet>(
+      {.name = "portable", .needs = needs_cpu, .geometry = indexer::geometry});
 }
 
 }  // namespace folio::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// tests/sparse/index_mutants.h: one instance of the portable index engine whose deliberate fault
-/// is chosen at run time.
+/// tests/sparse/index_mutants.h: one instance of each index engine whose deliberate fault is chosen
+/// at run time.
 #pragma once
 
 #include "cpu/index/mutant.h"
@@ -14,6 +14,21 @@ struct IndexMutantEngine {
   IndexMutant* mutant;
 };
 
-IndexMutantEngine index_mutants();
+/// `kernel` with the functions of Runner, whose tag type is I.
+template <class Runner, class I>
+IndexMutantEngine index_mutant_engine(IndexKernel kernel) {
+  kernel.score = [](const IndexCall& call, const IndexTask& task, void* scratch,
+                    const ScoresTo& to) noexcept { Runner::score(call, task, scratch, to); };
+  kernel.select = [](const IndexCall& call, const IndexTask& task, void* scratch,
+                     indexer::Top* tops, uint64_t* spare) noexcept {
+    Runner::select(call, task, scratch, tops, spare);
+  };
+  return {kernel, &I::index_mutant};
+}
+
+IndexMutantEngine portable_index_mutants();
+// callers look first at whether the machine has the instructions
+IndexMutantEngine avx512_index_mutants();
+IndexMutantEngine amx_index_mutants();  ///< on emulated tiles
 
 }  // namespace folio::test

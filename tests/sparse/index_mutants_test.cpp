@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// tests/sparse/index_mutants_test.cpp: what the tests compare with would see the faults that are
-/// planted into the index engine.
+/// planted into the index engines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
 
+#include "cpu/features.h"
 #include "cpu/index/top.h"
 #include "sparse/index_case.h"
 #include "sparse/index_mutants.h"
@@ -19,6 +20,7 @@ IndexCase sound_case() {
   options.attention.q_heads = 7;
   options.attention.kv_heads = 1;
   options.attention.head_size = 16;
+  options.attention.q_dtype = options.attention.key_dtype = DType::bf16;
   options.attention.sequences = {{6, 300}};
   options.attention.unassigned = 0.3;
   return IndexCase(options);
@@ -64,11 +66,14 @@ std::vector<int32_t> lists_by_definition(IndexCase& c) {
   return all;
 }
 
-TEST(IndexMutants, are_seen_and_the_sound_engine_is_not) {
+class IndexMutants : public ::testing::TestWithParam<IndexMutantEngine (*)()> {};
+
+TEST_P(IndexMutants, are_seen_and_the_sound_engine_is_not) {
+  const IndexMutantEngine engine = GetParam()();
+  if (!machine_has(engine.kernel.needs)) GTEST_SKIP() << "this machine lacks the instructions";
   IndexCase c = sound_case();
   c.make_whole();
   const std::vector<int32_t> expected = lists_by_definition(c);
-  const IndexMutantEngine engine = index_mutants();
   EXPECT_EQ(lists_of(engine.kernel, c), expected);
   for (const IndexMutant mutant : {IndexMutant::relu_ignored, IndexMutant::weight_of_next_head,
                                    IndexMutant::mask_of_first_query, IndexMutant::dead_keys_kept,
@@ -79,6 +84,14 @@ TEST(IndexMutants, are_seen_and_the_sound_engine_is_not) {
   *engine.mutant = IndexMutant::none;
   EXPECT_EQ(lists_of(engine.kernel, c), expected);
 }
+
+#ifdef FOLIO_TEST_BF16_MUTANTS
+INSTANTIATE_TEST_SUITE_P(Engines, IndexMutants,
+                         ::testing::Values(portable_index_mutants, avx512_index_mutants,
+                                           amx_index_mutants));
+#else
+INSTANTIATE_TEST_SUITE_P(Engines, IndexMutants, ::testing::Values(portable_index_mutants));
+#endif
 
 }  // namespace
 }  // namespace folio::test

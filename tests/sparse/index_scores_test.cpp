@@ -19,7 +19,12 @@ namespace {
 constexpr float hidden = -std::numeric_limits<float>::infinity();
 
 /// Every score, and -inf wherever a key is not visible.
-void expect_scores(IndexCase& c, const Index& index, const Executor& executor) {
+void expect_scores(IndexCase& c, const IndexKernel& kernel, int32_t parallelism,
+                   const Executor& executor) {
+  SCOPED_TRACE(kernel.name);
+  const Index index = c.index(kernel.name, parallelism);
+  EXPECT_EQ(index.kernel(), kernel.name);
+  const bool is_rounded = rounds_operands(kernel, c.problem);
   const std::vector<float> scores = c.scores(index, executor);
   const auto keys = static_cast<size_t>(c.longest());
   for (int64_t row = 0; row < c.tokens(); ++row) {
@@ -29,7 +34,8 @@ void expect_scores(IndexCase& c, const Index& index, const Executor& executor) {
       if (j >= expected.score.size() || std::isinf(expected.score[j])) {
         ASSERT_EQ(score, hidden) << "row " << row << ", key " << j;
       } else {
-        ASSERT_NEAR(static_cast<double>(score), expected.score[j], expected.error[j])
+        ASSERT_NEAR(static_cast<double>(score), expected.score[j],
+                    expected.error[j] + (is_rounded ? expected.rounding[j] : 0.0))
             << "row " << row << ", key " << j;
       }
     }
@@ -48,12 +54,9 @@ TEST(IndexScores, are_those_of_the_definition_for_random_problems) {
     const IndexCaseOptions options = random_index_options(rng);
     SCOPED_TRACE("round " + std::to_string(round) + ": " + describe(options));
     IndexCase c(options);
-    for (const IndexKernel* kernel : index_kernels_here()) {
-      SCOPED_TRACE(kernel->name);
-      const Index index = c.index(kernel->name, rng.int_between(1, 4));
-      EXPECT_EQ(index.kernel(), kernel->name);
+    for (const IndexKernel* kernel : index_kernels_for(c)) {
       ShufflingExecutor threads(3, rng.next());
-      expect_scores(c, index, threads.executor());
+      expect_scores(c, *kernel, rng.int_between(1, 4), threads.executor());
       if (HasFatalFailure()) return;
     }
     for (int64_t row = 0; row < c.tokens(); ++row) {
@@ -84,8 +87,8 @@ TEST(IndexScores, are_right_for_64_heads_of_128) {
       }
       o.attention.sequences = {{1, 500}, {9, 130}};
       IndexCase c(o);
-      for (const IndexKernel* kernel : index_kernels_here())
-        expect_scores(c, c.index(kernel->name, 2), default_executor(2));
+      for (const IndexKernel* kernel : index_kernels_for(c))
+        expect_scores(c, *kernel, 2, default_executor(2));
     }
   }
 }
@@ -99,7 +102,7 @@ TEST(IndexScores, have_the_same_bits_however_work_is_cut) {
     options.attention.q_heads = options.attention.kv_heads = 1;
     SCOPED_TRACE(describe(options));
     IndexCase c(options);
-    for (const IndexKernel* kernel : index_kernels_here()) {
+    for (const IndexKernel* kernel : index_kernels_for(c)) {
       const std::vector<float> alone = c.scores(c.index(kernel->name, 1), serial_executor());
       ShufflingExecutor threads(4, rng.next());
       for (const int32_t parallelism : {2, 7, 64}) {
@@ -154,10 +157,11 @@ TEST(IndexScores, are_right_at_every_edge_of_length) {
       o.attention.kv_heads = 1;
       o.attention.head_size = 8;
       o.attention.page_size = page_size;
+      o.attention.bf16_operands = true;
       o.attention.sequences = {{std::min(context, 3), context}};
       IndexCase c(o);
-      for (const IndexKernel* kernel : index_kernels_here())
-        expect_scores(c, c.index(kernel->name, 3), serial_executor());
+      for (const IndexKernel* kernel : index_kernels_for(c))
+        expect_scores(c, *kernel, 3, serial_executor());
     }
   }
 }
@@ -168,7 +172,8 @@ TEST(IndexScores, carry_nan_where_it_belongs) {
   o.attention.q_heads = 8;
   o.attention.kv_heads = 1;
   o.attention.sequences = {{4, 100}};
-  for (const IndexKernel* kernel : index_kernels_here()) {
+  o.attention.bf16_operands = true;
+  for (const IndexKernel* kernel : index_kernels_for(IndexCase(o))) {
     IndexCase c(o);
     const Index index = c.index(kernel->name);
     const std::vector<float> clean = c.scores(index, serial_executor());
@@ -203,9 +208,10 @@ TEST(IndexScores, take_queries_that_are_turned_already) {
   o.attention.key_scales.kind = ScaleKind::token_and_head;
   o.attention.key_turn.hadamard = {32, 9};
   o.q_is_turned = true;
+  o.attention.bf16_operands = true;
   IndexCase c(o);
-  for (const IndexKernel* kernel : index_kernels_here())
-    expect_scores(c, c.index(kernel->name), serial_executor());
+  for (const IndexKernel* kernel : index_kernels_for(c))
+    expect_scores(c, *kernel, 1, serial_executor());
 }
 
 }  // namespace

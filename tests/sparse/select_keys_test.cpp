@@ -50,7 +50,7 @@ TEST(SelectKeys, equals_scores_then_top_then_remap) {
     options.top = k + rng.int_between(0, 5);
     SCOPED_TRACE("k " + std::to_string(k) + ", " + describe(options.attention));
     const IndexCase c(options);
-    for (const IndexKernel* kernel : index_kernels_here()) {
+    for (const IndexKernel* kernel : index_kernels_for(c)) {
       const Index index = c.index(kernel->name, rng.int_between(1, 5));
       ShufflingExecutor threads(3, rng.next());
       const std::vector<int32_t> expected =
@@ -81,7 +81,7 @@ TEST(SelectKeys, is_exact_where_scores_are_whole_numbers) {
       const std::vector<int32_t> list = reference::top_of(c.expected(row).score, 100);
       expected.insert(expected.end(), list.begin(), list.end());
     }
-    for (const IndexKernel* kernel : index_kernels_here()) {
+    for (const IndexKernel* kernel : index_kernels_for(c)) {
       ShufflingExecutor threads(2, rng.next());
       ASSERT_EQ(c.lists(c.index(kernel->name, rng.int_between(1, 3)), 100, ListEntries::keys,
                         threads.executor()),
@@ -111,39 +111,47 @@ TEST(SelectKeys, lists_the_same_whatever_the_threads_and_the_limits) {
   }
 }
 
+/// The list of token `t` of a sequence by itself, of 64 keys.
+std::vector<int32_t> list_of_token(const IndexCase& c, const Index& index, int32_t t) {
+  const GuardedMemory workspace(index.workspace_bytes(), 64);
+  const int32_t offsets[] = {0, 1}, lengths[] = {t + 1};
+  Batch batch = c.batch();
+  batch.query_offsets = offsets;
+  batch.context_lengths = lengths;
+  SelectArgs select;
+  select.score = c.args;
+  const auto move = [t](auto& tensor) {
+    tensor.data = static_cast<const std::byte*>(tensor.data) + t * tensor.stride_bytes[0];
+    tensor.extent[0] = 1;
+  };
+  move(select.score.q);
+  move(select.score.weights);
+  std::vector<int32_t> list(64);
+  select.k = 64;
+  select.lists = list.data();
+  select.stride = 64;
+  select.entries = ListEntries::keys;
+  const Status status = select_keys(index, batch, select, workspace.span(), serial_executor());
+  EXPECT_TRUE(status.is_ok()) << status.message();
+  return list;
+}
+
 /// Whole prefill, chunks and single tokens see the same keys, and list the same.
 TEST(SelectKeys, lists_the_same_in_chunks) {
   IndexCaseOptions options;
   options.attention.q_heads = 4;
   options.attention.kv_heads = 1;
   options.attention.sequences = {{300, 300}};
+  options.attention.bf16_operands = true;
   const IndexCase c(options);
-  const Index index = c.index({}, 2);
-  const std::vector<int32_t> whole = c.lists(index, 64, ListEntries::keys, serial_executor());
-  std::vector<int32_t> list(64);
-  const GuardedMemory workspace(index.workspace_bytes(), 64);
-  for (const int32_t t : {0, 1, 15, 16, 17, 63, 64, 150, 299}) {
-    const int32_t offsets[] = {0, 1}, lengths[] = {t + 1};
-    Batch batch = c.batch();
-    batch.query_offsets = offsets;
-    batch.context_lengths = lengths;
-    SelectArgs select;
-    select.score = c.args;
-    const auto move = [t](auto& tensor) {
-      tensor.data = static_cast<const std::byte*>(tensor.data) + t * tensor.stride_bytes[0];
-      tensor.extent[0] = 1;
-    };
-    move(select.score.q);
-    move(select.score.weights);
-    select.k = 64;
-    select.lists = list.data();
-    select.stride = 64;
-    select.entries = ListEntries::keys;
-    const Status status = select_keys(index, batch, select, workspace.span(), serial_executor());
-    ASSERT_TRUE(status.is_ok()) << status.message();
-    EXPECT_EQ(list, std::vector<int32_t>(whole.begin() + int64_t{t} * 64,
-                                         whole.begin() + int64_t{t + 1} * 64))
-        << "token " << t;
+  for (const IndexKernel* kernel : index_kernels_for(c)) {
+    const Index index = c.index(kernel->name, 2);
+    const std::vector<int32_t> whole = c.lists(index, 64, ListEntries::keys, serial_executor());
+    for (const int32_t t : {0, 1, 15, 16, 17, 63, 64, 150, 299}) {
+      const auto first = whole.begin() + int64_t{t} * 64;
+      EXPECT_EQ(list_of_token(c, index, t), std::vector<int32_t>(first, first + 64))
+          << kernel->name << ", token " << t;
+    }
   }
 }
 
@@ -151,11 +159,12 @@ TEST(SelectKeys, lists_nothing_where_the_mask_hides_all) {
   IndexCaseOptions options;
   options.attention.sequences = {{5, 40}};
   options.attention.intervals = true;
+  options.attention.bf16_operands = true;
   IndexCase c(options);
   const std::vector<int32_t> nothing(5, 0);
   c.attention().batch().visible_begin = nothing.data();
   c.attention().batch().visible_end = nothing.data();
-  for (const IndexKernel* kernel : index_kernels_here())
+  for (const IndexKernel* kernel : index_kernels_for(c))
     EXPECT_EQ(c.lists(c.index(kernel->name), 7, ListEntries::slots, serial_executor()),
               std::vector<int32_t>(35, -1));
 }

@@ -16,9 +16,9 @@
 /// block * u * sum_d |q| max_d |k| beside, q and k as they are turned (a block of 1 where K has
 /// channel scales alone); the sum of heads by q_heads * u * sum_h |weight * f|. Where q and K
 /// have 16 bits or fewer, or bf16_operands lets it, a kernel may round their elements to bf16,
-/// once they are scaled, which moves a head by |weight| * 2^-7 * scale * sum_d |q k|. A NaN
-/// anywhere in a visible score makes that score NaN, and no other; of keys that no query sees
-/// nothing is read.
+/// once they are scaled, which moves a head by |weight| * 2^-7 * scale * sum_d |q k|, and take what
+/// is smaller than a normal number for 0. A NaN anywhere in a visible score makes that score NaN,
+/// and no other; of keys that no query sees nothing is read.
 #pragma once
 
 #include <cstdint>

@@ -23,8 +23,8 @@ namespace folio::inline v1::indexer {
 inline constexpr int32_t task_rows = 512;
 inline constexpr int32_t queries_max = 16;
 
-FOLIO_ALWAYS_INLINE int32_t queries_of(const IndexProblem& problem) {
-  const int32_t queries = task_rows / problem.q_heads;
+FOLIO_ALWAYS_INLINE int32_t queries_of(const IndexProblem& problem, int32_t rows = task_rows) {
+  const int32_t queries = rows / problem.q_heads;
   return queries < 1 ? 1 : queries > queries_max ? queries_max : queries;
 }
 
