@@ -96,63 +96,85 @@ void write_to_sequences(const Call& call, int64_t begin, int64_t end) {
   batch.flush();
 }
 
+void write_tokens(const Call& call, int64_t begin, int64_t end) {
+  if (call.slots != nullptr) {
+    write_to_slots(call, begin, end);
+  } else {
+    write_to_sequences(call, begin, end);
+  }
+}
+
+/// Slots of one page that follow each other.
+struct PageSlots {
+  int64_t page = 0;
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+/// visit(PageSlots) of tokens [begin, end), in their order; as far as slots follow each other.
+template <class Visit>
+void for_each_run_of_slots(const Call& call, int64_t begin, int64_t end, Visit visit) {
+  const int64_t page_size = call.planes[0].view.page_size;
+  for (int64_t token = begin, next = 0; token < end; token = next) {
+    const int64_t first = call.slots[token], page = first / page_size;
+    next = token + 1;
+    if (first < 0) continue;
+    const int64_t stop = std::min(end, token + (page + 1) * page_size - first);
+    while (next < stop && call.slots[next] == first + next - token) ++next;
+    visit(PageSlots{page, first - page * page_size, next - token});
+  }
+}
+
+template <class Visit>
+void for_each_run(const Call& call, int64_t begin, int64_t end, Visit visit) {
+  if (call.slots != nullptr) return for_each_run_of_slots(call, begin, end, visit);
+  const Batch& step = *call.batch;
+  const int32_t* offsets = step.query_offsets;
+  int64_t b = std::upper_bound(offsets, offsets + step.size + 1, begin) - offsets - 1;
+  for (int64_t token = begin; token < end; ++b) {
+    const int64_t stop = std::min<int64_t>(end, offsets[b + 1]);
+    const uint32_t* row = step.table.entries + step.table.row_start(b);
+    const int64_t shift = int64_t{step.context_lengths[b]} - offsets[b + 1];
+    while (token < stop) {
+      const auto run = detail::run_of(call.planes[0].view, row, token + shift, stop + shift);
+      if (run.data != nullptr) visit(PageSlots{run.page, run.slot, run.rows});
+      token += run.rows;
+    }
+  }
+}
+
+/// Before anything is written: a page may begin with a token behind others of it.
+void begin_pages(const Call& call) {
+  SummaryMaker maker(call.planes[0].view, *call.summaries);
+  for_each_run(call, 0, call.ranges.rows, [&](const PageSlots& run) {
+    if (run.first == 0) maker.begin(run.page);
+  });
+}
+
+/// All tokens, each part summarised while it lies in the caches.
+void write_and_summarise(const Call& call) {
+  constexpr int64_t at_once = 32;
+  SummaryMaker maker(call.planes[0].view, *call.summaries);
+  for (int64_t begin = 0; begin < call.ranges.rows; begin += at_once) {
+    const int64_t end = std::min(begin + at_once, call.ranges.rows);
+    write_tokens(call, begin, end);
+    for_each_run(call, begin, end,
+                 [&](const PageSlots& run) { maker.add(run.page, run.first, run.count); });
+  }
+}
+
 void write_range(void* arg, int64_t task) noexcept {
   const Call& call = *static_cast<const Call*>(arg);
-  if (call.slots != nullptr) {
-    write_to_slots(call, call.ranges.begin(task), call.ranges.end(task));
-  } else {
-    write_to_sequences(call, call.ranges.begin(task), call.ranges.end(task));
-  }
+  if (call.summaries != nullptr && call.ranges.tasks == 1) return write_and_summarise(call);
+  write_tokens(call, call.ranges.begin(task), call.ranges.end(task));
 }
 
-/// Runs of slots of one page that the tokens go to, in the order of tokens: visit(page, first slot,
-/// slots).
-template <class Visit>
-void for_each_run(const Call& call, Visit visit) {
-  const PagedKVView& key = call.planes[0].view;
-  if (call.slots != nullptr) {
-    for (int64_t token = 0, end = 0; token < call.ranges.rows; token = end) {
-      const int64_t first = call.slots[token], page = first / key.page_size;
-      end = token + 1;
-      if (first < 0) continue;
-      const int64_t stop = (page + 1) * key.page_size;
-      while (end < call.ranges.rows && call.slots[end] == first + end - token &&
-             call.slots[end] < stop)
-        ++end;
-      visit(page, first - page * key.page_size, end - token);
-    }
-    return;
-  }
-  const Batch& step = *call.batch;
-  for (int32_t b = 0; b < step.size; ++b) {
-    const uint32_t* row = step.table.entries + step.table.row_start(b);
-    const int64_t stop = step.context_lengths[b];
-    int64_t key_index = stop - (step.query_offsets[b + 1] - step.query_offsets[b]);
-    while (key_index < stop) {
-      const detail::PageRun run = detail::run_of(key, row, key_index, stop);
-      if (run.data != nullptr) visit(run.page, run.slot, run.rows);
-      key_index += run.rows;
-    }
-  }
-}
-
-/// The pages of task `task` alone, so that no two tasks have one page. What begins a page anew
-/// comes before what widens it, whichever is the first token.
+/// The pages of task `task` alone, so that no two tasks have one page.
 void summarise_pages(void* arg, int64_t task) noexcept {
   const Call& call = *static_cast<const Call*>(arg);
   SummaryMaker maker(call.planes[0].view, *call.summaries);
-  const auto is_own = [&](int64_t page) { return page % call.ranges.tasks == task; };
-  if (call.summaries->kind == SummaryKind::mean) {
-    for_each_run(call, [&](int64_t page, int64_t first, int64_t rows) {
-      if (is_own(page)) maker.begin(page, 0, first + rows);
-    });
-    return;
-  }
-  for_each_run(call, [&](int64_t page, int64_t first, int64_t rows) {
-    if (is_own(page) && first == 0) maker.begin(page, first, rows);
-  });
-  for_each_run(call, [&](int64_t page, int64_t first, int64_t rows) {
-    if (is_own(page) && first != 0) maker.widen(page, first, rows);
+  for_each_run(call, 0, call.ranges.rows, [&](const PageSlots& run) {
+    if (run.page % call.ranges.tasks == task) maker.add(run.page, run.first, run.count);
   });
 }
 
@@ -197,8 +219,9 @@ Status append(const Batch& batch, const AppendArgs& args, const Executor& execut
   const Result<int64_t> threads = concurrency_of("append", executor);
   if (!threads) return threads.error();
   Call call = call_of(batch, args, *threads);
+  if (call.summaries != nullptr) begin_pages(call);
   Status written = run_on("append", executor, call.ranges.tasks, write_range, &call);
-  if (!written.is_ok() || call.summaries == nullptr) return written;
+  if (!written.is_ok() || call.summaries == nullptr || call.ranges.tasks == 1) return written;
   return run_on("append", executor, call.ranges.tasks, summarise_pages, &call);
 }
 

@@ -8,34 +8,46 @@
 
 namespace folio::inline v1 {
 
-/// Of a plane and its summaries, which have passed their checks. 64 KB of floats, for a stack.
+/// Of a plane and its summaries, which have passed their checks. 48 KB of floats, for a stack.
 class SummaryMaker {
  public:
   SummaryMaker(const PagedKVView& key, const PageSummaries& summaries) noexcept;
 
-  /// The summary of slots [first, first + count) of a page, in all heads; count >= 1.
-  void begin(int64_t page, int64_t first, int64_t count) noexcept;
-  /// Bounds that hold for these slots, too.
-  void widen(int64_t page, int64_t first, int64_t count) noexcept;
+  /// Bounds of nothing, in all heads. Means have no beginning.
+  void begin(int64_t page) noexcept;
+  /// Bounds that hold for slots [first, first + count) of a page, too; or the mean of all slots up
+  /// to the last of them. count >= 1.
+  void add(int64_t page, int64_t first, int64_t count) noexcept;
 
  private:
   static constexpr int64_t floats = 8192;  // of rows that are read at once
   static constexpr int64_t rows_max = 128;
 
-  /// read(rows, count) for parts of the slots of a head.
-  template <class Read>
-  void read(int64_t page, int64_t head, int64_t first, int64_t count, Read read) noexcept;
-  void widen_head(int64_t page, int64_t head, int64_t first, int64_t count, bool anew) noexcept;
-  void average_head(int64_t page, int64_t head, int64_t first, int64_t count) noexcept;
+  struct Heads {
+    int32_t first = 0;
+    int32_t count = 0;
+    int64_t n = 0;  ///< channels
+  };
+  /// visit(heads) for as many heads at a time as lie side by side.
+  template <class Visit>
+  void for_each_part(Visit visit) noexcept;
+  /// visit(rows, count) for parts of the slots, as floats.
+  template <class Visit>
+  void read(int64_t page, const Heads& heads, int64_t first, int64_t count, Visit visit) noexcept;
+
+  [[nodiscard]] pages::BoundRows bounds_of(int64_t page, const Heads& heads) const noexcept;
+  void widen(int64_t page, const Heads& heads, int64_t first, int64_t count) noexcept;
+  void average(int64_t page, const Heads& heads, int64_t count) noexcept;
 
   const PagedKVView& key_;
   const PageSummaries& summaries_;
   const rows::Kernel& rows_;
   const pages::Kernel& pages_;
   rows::Conversion conversion_;
+  bool is_read_in_place_ = false;
+  int32_t heads_at_once_ = 1;
   float row_[floats];
-  float low_[rows::head_size_max];
-  float high_[rows::head_size_max];
+  float sums_[rows::head_size_max];
 };
 
 }  // namespace folio::inline v1

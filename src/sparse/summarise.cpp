@@ -24,7 +24,8 @@ void summarise_range(void* arg, int64_t task) noexcept {
   SummaryMaker maker(call.key, call.summaries);
   for (int64_t i = call.ranges.begin(task); i < call.ranges.end(task); ++i) {
     const FilledPage& filled = call.pages[static_cast<size_t>(i)];
-    maker.begin(filled.page, 0, filled.slots);
+    maker.begin(filled.page);
+    maker.add(filled.page, 0, filled.slots);
   }
 }
 

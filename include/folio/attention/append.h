@@ -95,9 +95,9 @@ struct AppendArgs {
 /// elements, of none 0; a NaN is stored as 0 is, an infinity as far out as patterns go; d and m are
 /// limited to +-65504 first, so larger elements saturate; where |d| < 2^-126, 1 / d counts as 0.
 ///
-/// Summaries are brought up to date by a second pass, once all rows are written, from the rows as
-/// they are stored then. Bounds are widened by each row that is written; with slot 0 of a page they
-/// begin anew, what lies behind it being taken for dead. So rows that are given up later (trimmed,
+/// Summaries are brought up to date behind the rows, from these as they are stored. Bounds are
+/// widened by each row that is written; with slot 0 of a page, whichever token of the call that is,
+/// they begin anew: what the page had is taken for dead. So rows that are given up later (trimmed,
 /// written again) stay within them: bounds hold for every row, they are the closest for pages that
 /// were filled from the front. A mean is made of all slots up to the page's last one that the call
 /// names; those in front of it count whoever wrote them. Pages are bounded (page_size), and the

@@ -4,9 +4,10 @@
 ///
 /// Summaries of a layer are one more plane of the same page ids as its K: a page of it holds the
 /// summary of K's page of that id, one row (mean) or two (bounds: the smallest numbers, then the
-/// largest) for each KV head. So page_extents, copies, tiers and transfers carry it as they carry
-/// any plane: put {rows, {}} behind the layers' planes. Their make_planes: page_size
-/// summary_rows(kind), is_mla, no scales.
+/// largest) for each KV head. So page_extents, copies and tiers carry it as they carry any plane:
+/// put {rows, {}} behind the layers' planes. Their make_planes: page_size summary_rows(kind),
+/// is_mla, no scales. Handovers (folio/tier/transfer.h) carry slots, not pages, and refuse such a
+/// plane: who receives makes the summaries of what has come by `summarise`.
 ///
 /// Numbers are those of K as it is stored, dequantised in float32: of planes that are rotated or
 /// scaled by channels before that is undone. Who multiplies them by q turns q likewise (RotateArgs

@@ -2,7 +2,7 @@
 /// src/cpu/pages/pages.h: what summaries of pages ask of an instruction set: rows joined to a
 /// summary, and queries against summaries.
 ///
-/// Kernels know no tables beyond a row of entries. What `load`, `widen`, `add` and `store` write is
+/// Kernels know no tables beyond a row of entries. What `begin`, `widen`, `add` and `store` write is
 /// the same whatever the instruction set; scores round in an order of each.
 #pragma once
 
@@ -19,8 +19,6 @@
 
 namespace folio::inline v1 {
 namespace pages {
-
-enum class Rounding : uint8_t { down, nearest, up };
 
 /// Queries that are scored at once, at most.
 inline constexpr int32_t queries_at_once = 4;
@@ -46,20 +44,36 @@ struct Source {
   int64_t row_stride_bytes = 0;
 };
 
+/// The two rows of a page's bounds, of f32, bf16 or f16.
+struct BoundRows {
+  DType dtype = DType::invalid;
+  std::byte* low = nullptr;
+  std::byte* high = nullptr;
+  int64_t n = 0;  ///< channels, of one head or of several
+};
+
+/// Rows of as many channels: floats, or of the type of the bounds.
+struct KeyRows {
+  DType dtype = DType::invalid;
+  const std::byte* data = nullptr;
+  int64_t stride_bytes = 0;
+  int64_t count = 0;
+};
+
 /// Terms of log_sum: (sum of weight * e^(score - greatest)), over weights above 0.
 struct LogSum {
   float greatest = 0.0f;  ///< -inf: there are none; +inf: sum is without meaning
   float sum = 0.0f;
 };
 
-/// Elements of f32, bf16 or f16 to floats.
-using Load = void(DType dtype, const std::byte* from, float* to, int64_t n) noexcept;
-/// And back.
-using Store = void(DType dtype, Rounding rounding, const float* from, std::byte* to,
-                   int64_t n) noexcept;
-/// low and high [n] of `count` rows of n floats more. NaN stays.
-using Widen = void(const float* rows, int64_t count, int64_t n, float* low, float* high) noexcept;
+/// Bounds of nothing: above everything, and below.
+using Begin = void(const BoundRows& to) noexcept;
+/// Bounds of what they bound and of the rows, too. A channel that has met NaN stays NaN.
+using Widen = void(const BoundRows& to, const KeyRows& rows) noexcept;
+/// sums [n] of `count` rows of n floats more.
 using Add = void(const float* rows, int64_t count, int64_t n, float* sums) noexcept;
+/// Floats to elements of f32, bf16 or f16, to nearest.
+using Store = void(DType dtype, const float* from, std::byte* to, int64_t n) noexcept;
 /// A query's row times scale, cut into its parts above and below 0 (bounds), or as it is (mean);
 /// `to`: [2, padded(n)].
 using Prepare = void(DType dtype, SummaryKind kind, const std::byte* from, float scale, float* to,
@@ -74,10 +88,10 @@ using SumOfExps = LogSum(const float* scores, const float* weights, int64_t n) n
 struct Kernel {
   std::string_view name;
   Capabilities needs = {};
-  Load* load = nullptr;
-  Store* store = nullptr;
+  Begin* begin = nullptr;
   Widen* widen = nullptr;
   Add* add = nullptr;
+  Store* store = nullptr;
   Prepare* prepare = nullptr;
   Score* score = nullptr;
   SumOfExps* sum_of_exps = nullptr;
