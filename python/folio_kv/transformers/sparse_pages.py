@@ -10,7 +10,6 @@ without reading them. What it does not read is an error that the model was not t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 

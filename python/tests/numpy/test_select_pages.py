@@ -117,7 +117,7 @@ def test_append_and_summarise_make_the_same_summaries(kind):
     rows = np.from_dlpack(cached.summaries.key)
     made = cached.new_summaries(2 if kind == "bounds" else 1)
     ids, slots = [], []
-    for b, length in enumerate(LENGTHS):
+    for b in range(len(LENGTHS)):
         for i, keys in enumerate(cached.pages_of(b)):
             ids.append(int(cached.table[b, i]))
             slots.append(len(keys))
@@ -219,19 +219,40 @@ def test_bounds_in_bf16_are_outside_those_in_f32(cached):
     wide = Cached(dtype="bf16").append()
     used = np.concatenate([cached.table[b, : -(-n // PAGE)] for b, n in enumerate(LENGTHS)])
     low, high = np.from_dlpack(cached.summaries.key)[used].transpose(1, 0, 2, 3)
-    bits = np.from_dlpack(folio_kv_as_uint16(wide))[used].astype(np.uint32) << 16
+    bits = bits_of(wide)[used].astype(np.uint32) << 16
     rounded = bits.view(np.float32).transpose(1, 0, 2, 3)
     assert (rounded[0] <= low).all() and (rounded[1] >= high).all()
     np.testing.assert_allclose(rounded, [low, high], rtol=2**-7)
 
 
-def folio_kv_as_uint16(cached):
+def bits_of(cached):
     """bf16 summaries as numpy can see them: copied into planes of uint16's size."""
     target = np.zeros((cached.table.size, 2, KV_HEADS, DIM), np.uint16)
     to = folio_kv.Pages(target, dtype="bf16")
     copies = [(i, i, 2) for i in range(cached.table.size)]
     folio_kv.copy_pages([cached.summaries], [to], copies)
     return target
+
+
+def test_keys_that_are_stored_rotated_are_bounded_as_they_are(cached):
+    """q is turned as keys are; the bounds are those of rows of 8 bits."""
+    shape = {"kv_heads": KV_HEADS, "head_size": DIM}
+    dtype = folio_kv.Format("i8", hadamard=32)
+    pages = folio_kv.KVCache(1, cached.table.size, PAGE, **shape, dtype=dtype)[0]
+    everything = folio_kv.Batch([0, *np.cumsum(LENGTHS)], LENGTHS, cached.table)
+    rows = [np.concatenate(x) for x in (cached.keys, cached.values)]
+    summaries = cached.new_summaries()
+    folio_kv.append(everything, pages, *rows, summaries=summaries)
+    step, kind = cached.step(), folio_kv.Kind(Q_HEADS)
+    turned = step.rotate(cached.q, pages=pages)
+    slots, missed = step.select_pages(pages, summaries, turned, k_pages=4, missed=True)
+    _, lse = cached.step(selected=slots).attend(kind, pages, cached.q, lse=True)
+    _, all_lse = step.attend(kind, pages, cached.q, lse=True)
+    left = 1 - np.exp(lse - all_lse.astype(float))
+    share = 1 / (1 + np.exp(lse.astype(float) - missed))
+    assert (left <= share + 1e-5).all() and left.max() > 0.01
+    straight = step.select_pages(pages, summaries, cached.q, k_pages=4)
+    assert (straight != slots).any()
 
 
 REFUSED = {
@@ -313,7 +334,7 @@ def test_pages_and_lists_that_cannot_be_are_named(cached):
         with pytest.raises((folio_kv.Error, TypeError), match=message):
             folio_kv.summarise(pages, summaries, ids, slots)
     means = cached.new_summaries(1)
-    folio_kv.summarise(pages, means, range_of(cached))
+    folio_kv.summarise(pages, means, np.arange(cached.table.size, dtype=I32))
     with pytest.raises(folio_kv.Error, match="missed is given, expected null"):
         cached.step().select_pages(pages, means, cached.q, k_pages=3, missed=True)
     with pytest.raises(folio_kv.Error, match="summaries: given without k"):
@@ -325,7 +346,3 @@ def test_pages_and_lists_that_cannot_be_are_named(cached):
     tree = np.zeros((sum(NEW), 1), np.uint64)
     with pytest.raises(folio_kv.Unsupported, match="batch.tree"):
         cached.step(tree=tree).select_pages(pages, summaries, cached.q, k_pages=3)
-
-
-def range_of(cached):
-    return np.arange(cached.table.size, dtype=I32)

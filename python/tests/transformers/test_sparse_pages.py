@@ -198,12 +198,6 @@ def test_summaries_follow_forks_cuts_and_copies(change: Any, capacity: int | Non
     model, choice = made("llama"), SparsePages(TOKENS)
     steps = [random_tokens(3, 58), *decoded(3, 5), change, *decoded(3, 9), change, *decoded(3, 3)]
     naive = Naive(choice)
-    whole = Naive.choose
-
-    def of_page(self: Any, q: Any, key: Any, visible: Any) -> Any:
-        return whole(self, q, key, visible)
-
-    naive.choose = of_page.__get__(naive)
     expected = run(model, naive.name, DynamicCache(config=model.config), steps)
     cache = FolioCache(model.config, page_size=PAGE, sparse_pages=choice, capacity=capacity)
     got = run(model, "folio", cache, steps)
