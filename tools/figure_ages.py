@@ -61,6 +61,7 @@ PAGES = {
     "python_vllm.md": [*TIER, "python/src/tiers", "python/folio_kv/vllm"],
     "real_weights.md": [*PYTHON, "clients/llama_cpp"],
     "redis_tier.md": ["src/tier/redis", "src/tier/queued_tier.cpp"],
+    "sparse.md": [*ATTENTION, "include/folio/sparse", "src/sparse", "python/folio_kv"],
     "tiered_replay.md": [*TIER, "cli"],
     "tiers.md": TIER,
     "transfer.md": TIER,

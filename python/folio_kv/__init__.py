@@ -4,7 +4,7 @@
 Load: ``KVCache`` or ``Pages`` (``Format``), ``Kind``, ``PagePool``. Step: ``Step``. Layer:
 ``step(kind, pages, q, k, v)``. Below it stands the thin face, the C++ calls one by one:
 ``Attention``, ``plan``, ``attend``, ``append``, ``rotate``, ``merge``, ``copy_pages``,
-``copy_slots``.
+``copy_slots``, ``summarise``.
 """
 
 from folio_kv._core import (
@@ -37,6 +37,7 @@ from folio_kv._core import (
     rotate,
     set_executor,
     set_num_threads,
+    summarise,
     why_not,
 )
 from folio_kv._core import version as __version__
@@ -78,5 +79,6 @@ __all__ = [
     "rotate",
     "set_executor",
     "set_num_threads",
+    "summarise",
     "why_not",
 ]

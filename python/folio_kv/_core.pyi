@@ -313,7 +313,7 @@ def attend(attention: Attention, plan: Plan, pages: Pages, q: object, *, bias: o
     Attention of a plan's batch over pages. Arguments and errors as for a Step.
     """
 
-def append(batch: Batch | None, pages: Pages, k: object, v: object | None = None, *, slots: object | None = None, rope: Rope | None = None, k_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, k_norm_shift: object | None = None) -> None:
+def append(batch: Batch | None, pages: Pages, k: object, v: object | None = None, *, slots: object | None = None, rope: Rope | None = None, k_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, k_norm_shift: object | None = None, summaries: Pages | None = None) -> None:
     """
     Writes k and v into pages. Without a batch: as many rows as there are slots.
 
@@ -382,7 +382,7 @@ class Step(Batch):
     def __init__(self, query_offsets: object, context_lengths: object, table: object, *, row_starts: object | None = None, query_positions: object | None = None, key_positions: object | None = None, visible: object | None = None, tree: object | None = None, selected: object | None = None, alibi_positions: object | None = None) -> None:
         """As Batch. Plans are made by the first layer of each kind."""
 
-    def __call__(self, kind: Kind, pages: Pages, q: object, k: object | None = None, v: object | None = None, *, slots: object | None = None, rope: Rope | None = None, q_norm: object | None = None, k_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, bias: object | None = None, sinks: object | None = None, alibi: object | None = None, out: object | None = None, lse: object | None = None, q_norm_shift: object | None = None, k_norm_shift: object | None = None) -> object:
+    def __call__(self, kind: Kind, pages: Pages, q: object, k: object | None = None, v: object | None = None, *, slots: object | None = None, rope: Rope | None = None, q_norm: object | None = None, k_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, bias: object | None = None, sinks: object | None = None, alibi: object | None = None, out: object | None = None, lse: object | None = None, q_norm_shift: object | None = None, k_norm_shift: object | None = None, summaries: Pages | None = None) -> object:
         """
         Writes k and v into the pages, where they are given, and attends.
 
@@ -396,6 +396,7 @@ class Step(Batch):
             [tokens, q_heads]. Both f32, bf16 or f16. alibi: f32 [q_heads] slopes.
         out: [tokens, q_heads, v_head_size] to write; None: an array of q's library and dtype.
         lse: f32 [tokens, q_heads] to write; True: the result is (out, lse).
+        summaries: of the pages (summarise), brought up to date with k.
 
         Raises Error for arrays that do not fit, Unsupported where no kernel serves the call.
         """
@@ -418,13 +419,32 @@ class Step(Batch):
         Raises Error for arrays that do not fit, Unsupported where no kernel serves the call.
         """
 
+    def select_pages(self, pages: Pages, summaries: Pages, q: object, *, k_pages: int, first_pages: int = 1, last_pages: int = 1, per_kv_head: bool = False, score: str = 'greatest', scale: float | None = None, window: int | None = None, missed: object | None = None, out: object | None = None) -> object:
+        """
+        The keys of the k_pages pages that matter most to each query, by their summaries: sparse
+        attention for models without an indexer.
+
+        pages: what attention reads. summaries: of these; see summarise.
+        q: [tokens, q_heads, head_size], normalised, rotated, and turned where keys are (rotate's pages).
+        k_pages: 1 to 4096, of which the first_pages first and the last_pages last that a query sees.
+        per_kv_head: a list for each KV head instead of one for all. score: what the scores of the q heads
+            of a list become, "greatest" or "sum".
+        scale: None: 1 / sqrt(head_size). window: keys that a query sees, itself included; causal.
+        missed: f32 [tokens, q_heads] to write, with bounds; True: the result is (slots, missed). The log of
+            what keys that were left out could add to exp(lse) at the most.
+        out: contiguous int32 [tokens, k_pages * page_size], per_kv_head [tokens, kv_heads, ...], to write;
+            None: an array of q's library: slots as Batch's `selected` takes them, ascending, -1 behind.
+
+        Raises Error for arrays and numbers that do not fit, Unsupported for a tree.
+        """
+
     @property
     def keys_read(self) -> list[int]:
         """
         Of each plan made so far: keys of a KV head that it fetches. Pages that sequences share are fetched once for all, where that saves time.
         """
 
-    def append(self, pages: Pages, k: object, v: object | None = None, *, slots: object | None = None, rope: Rope | None = None, k_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, k_norm_shift: object | None = None) -> None:
+    def append(self, pages: Pages, k: object, v: object | None = None, *, slots: object | None = None, rope: Rope | None = None, k_norm: object | None = None, norm_eps: float = 9.999999974752427e-07, k_norm_shift: object | None = None, summaries: Pages | None = None) -> None:
         """
         Writes k and v of the new tokens into the pages. Arguments and errors as for a call.
         """
@@ -446,6 +466,19 @@ class Step(Batch):
         """
 
     def __reduce_ex__(self, protocol: object) -> object: ...
+
+def summarise(pages: Pages, summaries: Pages, ids: object, slots: object | None = None) -> None:
+    """
+    Makes the summaries of pages from their keys as they lie there.
+
+    summaries: Pages of K alone, of as many pages, heads and elements as `pages` and a page_size of 2
+        (of each channel the smallest and the largest number) or 1 (the mean), in f32, bf16 or f16:
+        KVCache(layers, num_pages, 2, kv_heads=..., head_size=..., latent=True). append keeps them up to
+        date where it gets them; copies take them along as a whole, by a call of their own.
+    ids: pages, each once. slots: how many of each are filled, from the front; None: all.
+
+    Raises Error for planes that do not agree, ids and slots out of range.
+    """
 
 def copy_pages(source: Sequence, target: Sequence, copies: object) -> None:
     """

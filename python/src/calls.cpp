@@ -9,6 +9,7 @@
 #include <string>
 
 #include "executor.h"
+#include "select_pages.h"
 #include "without_gil.h"
 
 namespace folio::python {
@@ -226,6 +227,12 @@ void append_rows(const BatchHolder* batch, const Pages& pages, const AppendArray
   if (arrays.rope != nullptr) {
     arrays.rope->expect_tokens(rows);
     args.rope = &arrays.rope->rope;
+  }
+  PageSummaries summaries;
+  if (arrays.summaries != nullptr) {
+    arrays.summaries->expect_writable("append");
+    summaries = summaries_of(*arrays.summaries, pages);
+    args.summaries = &summaries;
   }
   const Batch none;
   const Executor executor = current_executor();

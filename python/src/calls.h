@@ -70,6 +70,7 @@ struct AppendArrays {
   nb::handle k, v, slots;
   const RopeTable* rope = nullptr;
   NormArrays k_norm = {};
+  const Pages* summaries = nullptr;  ///< of the pages; null: there are none
 };
 
 /// Reads the arrays and appends, with the GIL released. `batch` may be null where slots are given.

@@ -186,13 +186,14 @@ rotated dimension. positions: [tokens] rows of the table; None: the tokens' posi
   m.def(
       "append",
       [](const BatchHolder* batch, const Pages& pages, nb::handle k, nb::handle v, nb::handle slots,
-         const RopeTable* rope, nb::handle k_norm, float norm_eps, nb::handle k_norm_shift) {
-        append_rows(batch, pages, {k, v, slots, rope, {k_norm, k_norm_shift, norm_eps}});
+         const RopeTable* rope, nb::handle k_norm, float norm_eps, nb::handle k_norm_shift,
+         const Pages* summaries) {
+        append_rows(batch, pages, {k, v, slots, rope, {k_norm, k_norm_shift, norm_eps}, summaries});
       },
       nb::arg("batch").none(), nb::arg("pages"), nb::arg("k"), nb::arg("v").none() = none,
       nb::kw_only(), nb::arg("slots").none() = none, nb::arg("rope").none() = none,
       nb::arg("k_norm").none() = none, nb::arg("norm_eps") = 1e-6f,
-      nb::arg("k_norm_shift").none() = none,
+      nb::arg("k_norm_shift").none() = none, nb::arg("summaries").none() = none,
       R"(Writes k and v into pages. Without a batch: as many rows as there are slots.
 
 Arguments and errors as for a Step; nothing is written where it raises.)");

@@ -18,6 +18,7 @@
 #include "format.h"
 #include "kind.h"
 #include "pages.h"
+#include "select_pages.h"
 #include "step.h"
 
 namespace folio::python {
@@ -77,6 +78,7 @@ NB_MODULE(_core, m) {
   bind_functions(m);
   bind_batch(m);
   bind_step(m);
+  bind_summarise(m);
   bind_copies(m);
   bind_pool(m);
 #if FOLIO_KV_TIERS

@@ -9,6 +9,7 @@
 
 #include "executor.h"
 #include "select.h"
+#include "select_pages.h"
 #include "without_gil.h"
 
 namespace folio::python {
@@ -31,14 +32,15 @@ void expect_none_without_k(const AppendArrays& rows) {
                                                       {"k_norm_shift", rows.k_norm.shifts}};
   for (const auto& [name, array] : given)
     if (!array.is_none()) refuse_argument("{}: given without k", name);
+  if (rows.summaries != nullptr) refuse_argument("summaries: given without k");
 }
 
 nb::object call_step(Step& step, nb::handle_t<Kind> kind, const Pages& pages, nb::handle q,
                      nb::handle k, nb::handle v, nb::handle slots, const RopeTable* rope,
                      nb::handle q_norm, nb::handle k_norm, float norm_eps, nb::handle bias,
                      nb::handle sinks, nb::handle alibi, nb::handle out, nb::handle lse,
-                     nb::handle q_norm_shift, nb::handle k_norm_shift) {
-  const AppendArrays rows{k, v, slots, rope, {k_norm, k_norm_shift, norm_eps}};
+                     nb::handle q_norm_shift, nb::handle k_norm_shift, const Pages* summaries) {
+  const AppendArrays rows{k, v, slots, rope, {k_norm, k_norm_shift, norm_eps}, summaries};
   if (k.is_none()) expect_none_without_k(rows);
   return step.attend(kind, pages, {q, bias, sinks, alibi, out, lse}, rope,
                      {q_norm, q_norm_shift, norm_eps}, k.is_none() ? nullptr : &rows);
@@ -110,6 +112,7 @@ void bind_step(nb::module_& m) {
            nb::arg("sinks").none() = none, nb::arg("alibi").none() = none,
            nb::arg("out").none() = none, nb::arg("lse").none() = none,
            nb::arg("q_norm_shift").none() = none, nb::arg("k_norm_shift").none() = none,
+           nb::arg("summaries").none() = none,
            R"(Writes k and v into the pages, where they are given, and attends.
 
 q: [tokens, q_heads, head_size]; k, v: [tokens, kv_heads, head_size]; f32, bf16 or f16, any strides
@@ -122,9 +125,11 @@ bias: [q_heads or 1, tokens, keys], or for each sequence [batch or 1, q_heads or
     [tokens, q_heads]. Both f32, bf16 or f16. alibi: f32 [q_heads] slopes.
 out: [tokens, q_heads, v_head_size] to write; None: an array of q's library and dtype.
 lse: f32 [tokens, q_heads] to write; True: the result is (out, lse).
+summaries: of the pages (summarise), brought up to date with k.
 
 Raises Error for arrays that do not fit, Unsupported where no kernel serves the call.)");
   bind_select(type);
+  bind_select_pages(type);
   type.def_prop_ro(
       "keys_read", &Step::keys_read,
       "Of each plan made so far: keys of a KV head that it fetches. Pages that sequences share are "
@@ -132,13 +137,14 @@ Raises Error for arrays that do not fit, Unsupported where no kernel serves the 
   type.def(
       "append",
       [](Step& step, const Pages& pages, nb::handle k, nb::handle v, nb::handle slots,
-         const RopeTable* rope, nb::handle k_norm, float norm_eps, nb::handle k_norm_shift) {
-        append_rows(&step, pages, {k, v, slots, rope, {k_norm, k_norm_shift, norm_eps}});
+         const RopeTable* rope, nb::handle k_norm, float norm_eps, nb::handle k_norm_shift,
+         const Pages* summaries) {
+        append_rows(&step, pages, {k, v, slots, rope, {k_norm, k_norm_shift, norm_eps}, summaries});
       },
       nb::arg("pages"), nb::arg("k"), nb::arg("v").none() = none, nb::kw_only(),
       nb::arg("slots").none() = none, nb::arg("rope").none() = none,
       nb::arg("k_norm").none() = none, nb::arg("norm_eps") = 1e-6f,
-      nb::arg("k_norm_shift").none() = none,
+      nb::arg("k_norm_shift").none() = none, nb::arg("summaries").none() = none,
       "Writes k and v of the new tokens into the pages. Arguments and errors as for a call.");
   type.def(
       "attend",

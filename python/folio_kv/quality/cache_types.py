@@ -8,13 +8,13 @@ from typing import Any
 
 from ..errors import Error
 
-__all__ = ["TYPES", "CacheType", "chosen"]
+__all__ = ["TYPES", "CacheType", "chosen", "sparse"]
 
 
 @dataclasses.dataclass(frozen=True)
 class CacheType:
-    """engine: "folio" (options of FolioCache; calibrated: channel_scales), "llama.cpp" (its names of K's and V's type), "vllm"
-    (rows rounded as vLLM stores them, attention by torch).
+    """engine: "folio" (options of FolioCache; calibrated: channel_scales; sparse_pages: options of SparsePages), "llama.cpp" (its
+    names of K's and V's type), "vllm" (rows rounded as vLLM stores them, attention by torch).
     """
 
     name: str
@@ -74,3 +74,14 @@ def chosen(names: str | None) -> list[CacheType]:
     if not wanted:
         raise Error("--types: expected at least one type, got none")
     return [TYPES[name] for name in dict.fromkeys(wanted)]
+
+
+def sparse(tokens: list[int], page_sizes: list[int]) -> list[CacheType]:
+    """bf16 read whole, then by so many tokens of pages of each size."""
+    rows = [TYPES["bf16"]]
+    for page_size in page_sizes:
+        for count in tokens:
+            choice = {"tokens": count, "every_query": True, "watched": True}
+            options = {"dtype": "bf16", "page_size": page_size, "sparse_pages": choice}
+            rows.append(CacheType(f"bf16-{count}-by-{page_size}", "folio", options))
+    return rows

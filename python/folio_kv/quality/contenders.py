@@ -52,6 +52,11 @@ class Contender:
             out = self.model(tokens, past_key_values=self.cache, logits_to_keep=kept)
         return out.logits[0].float().numpy()
 
+    def forget(self) -> None:
+        """What was left out so far does not count."""
+        if hasattr(self.cache, "watch"):
+            self.cache.watch = type(self.cache.watch)()
+
     def step(self, token: int) -> int:
         """Decodes a token and notes the time: the token that follows."""
         begin = time.perf_counter()
@@ -61,6 +66,9 @@ class Contender:
 
     def finish(self) -> Outcome:
         figures = {"bytes_per_token": bytes_per_token(self.cache), **self.tally.figures()}
+        if (choice := getattr(self.cache, "sparse_pages", None)) is not None and choice.watched:
+            left_out = self.cache.left_out()
+            figures |= {"keys_read": left_out.keys, "weights_left_out": left_out.share}
         if self.steps:
             figures["tokens_per_second"] = 1 / statistics.median(self.steps)
         self.outcome.figures = figures
@@ -77,6 +85,8 @@ def _made(row: CacheType, model: Any, scales: Callable[[], Any] | None) -> tuple
     options = dict(row.options)
     if options.pop("calibrated", False):
         options["channel_scales"] = scales()
+    if choice := options.get("sparse_pages"):
+        options["sparse_pages"] = folio.SparsePages(**choice)
     try:
         cache = folio.FolioCache(model.config, **options)
     except TypeError as error:
@@ -110,6 +120,7 @@ def compare(
     *,
     scored_each: int,
     decoded: int,
+    scored_from: int = 0,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[Outcome]:
     """The reference, then each row in turn. tokens: those of the text, and the one behind them."""
@@ -127,7 +138,12 @@ def compare(
     ids = torch.tensor(list(tokens))
     for at in range(0, len(tokens) - 1, PIECE):
         end = min(at + PIECE, len(tokens) - 1)
-        _score(reference, running, refused, ids, slice(at, end), scored_each)
+        if at <= scored_from < end:
+            for contender in running:
+                contender.forget()
+        own = torch.arange(at, end)
+        scored = own[(own >= scored_from) & (own % scored_each == 0)]
+        _score(reference, running, refused, ids, slice(at, end), scored)
         say(f"{end} of {len(tokens) - 1} tokens")
     _decode([reference, *running], int(tokens[-1]), decoded)
     done = {x.outcome.name: x.finish() for x in running} | refused
@@ -140,12 +156,12 @@ def _score(
     refused: dict[str, Outcome],
     ids: torch.Tensor,
     piece: slice,
-    scored_each: int,
+    scored: torch.Tensor,
 ) -> None:
-    """One piece of the text; who cannot serve it leaves."""
-    own = torch.arange(piece.start, piece.stop)
-    kept = own[own % scored_each == 0]
-    targets, kept = ids[kept + 1].numpy(), kept - piece.start
+    """One piece of the text, of which the tokens `scored` are scored, or none; who cannot serve it
+    leaves."""
+    targets = ids[scored + 1].numpy()
+    kept = scored - piece.start if len(scored) else torch.tensor([0])  # 0 tokens would mean all
     logits = reference.logits(ids[None, piece], kept)
     exact = log_probabilities(logits)
     reference.tally.add(logits, exact, targets)

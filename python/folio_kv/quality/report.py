@@ -12,9 +12,17 @@ from .outcome import Outcome
 __all__ = ["as_json", "markdown", "text"]
 
 _COLUMNS = ("cache", "bytes/token", "perplexity", "change", "KL", "flips", "tokens/s")
+_OF_SPARSE = {"keys": "keys_read", "weights": "weights_left_out"}  # where an outcome has them
 
 
-def _cells(outcome: Outcome) -> list[str]:
+def _columns(outcomes: Sequence[Outcome]) -> list[str]:
+    return [
+        *_COLUMNS,
+        *(x for x, name in _OF_SPARSE.items() if any(name in y.figures for y in outcomes)),
+    ]
+
+
+def _cells(outcome: Outcome, columns: Sequence[str]) -> list[str]:
     figures = outcome.figures
 
     def cell(name: str, form: str) -> str:
@@ -31,18 +39,21 @@ def _cells(outcome: Outcome) -> list[str]:
         cell("kl", ".2e"),
         cell("flips", ".2%"),
         cell("tokens_per_second", ".1f"),
+        *(cell(_OF_SPARSE[x], ".1%") for x in columns[len(_COLUMNS) :]),
     ]
 
 
 def markdown(outcomes: Sequence[Outcome]) -> str:
-    lines = ["| " + " | ".join(_COLUMNS) + " |", "| --- |" + " ---: |" * (len(_COLUMNS) - 1)]
-    lines += ["| " + " | ".join(_cells(x)) + " |" for x in outcomes if not x.refused]
+    columns = _columns(outcomes)
+    lines = ["| " + " | ".join(columns) + " |", "| --- |" + " ---: |" * (len(columns) - 1)]
+    lines += ["| " + " | ".join(_cells(x, columns)) + " |" for x in outcomes if not x.refused]
     return "\n".join([*lines, "", *_refusals(outcomes, "* ")]).strip() + "\n"
 
 
 def text(outcomes: Sequence[Outcome]) -> str:
-    table = [list(_COLUMNS), *(_cells(x) for x in outcomes if not x.refused)]
-    widths = [max(len(row[i]) for row in table) for i in range(len(_COLUMNS))]
+    columns = _columns(outcomes)
+    table = [columns, *(_cells(x, columns) for x in outcomes if not x.refused)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
 
     def line(row: list[str]) -> str:
         first, *others = (

@@ -11,9 +11,10 @@
     print(folio.report(model))
 
 `register` adds the attention function under the names "folio_flash" and "folio". `FolioCache` keeps
-keys and values in pages, also quantised. `report` says which layers run on folio, and why not the
-others: those run the model's own attention. `calibrate` measures by what keys of few bits are best
-divided. `capabilities` says what of this the installed transformers can have.
+keys and values in pages, also quantised; with `SparsePages` a query reads only the pages that matter
+most to it. `report` says which layers run on folio, and why not the others: those run the model's
+own attention. `calibrate` measures by what keys of few bits are best divided. `capabilities` says
+what of this the installed transformers can have.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ __all__ = [
     "FolioCache",
     "LayerReport",
     "Report",
+    "SparsePages",
     "calibrate",
     "capabilities",
     "register",
@@ -38,12 +40,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "FolioCache":
+    if name in ("FolioCache", "SparsePages"):
         if why := refused(CACHE):
             raise Unsupported(why)
-        from .cache import FolioCache
+        from .cache import FolioCache, SparsePages
 
-        return FolioCache
+        return FolioCache if name == "FolioCache" else SparsePages
     if name == "calibrate":
         if why := refused(ATTENTION):
             raise Unsupported(why)

@@ -36,6 +36,7 @@ from .problem import (
     stock_attention,
 )
 from .rows import CachedRows
+from .sparse_pages import with_pages
 
 __all__ = ["attention"]
 
@@ -124,6 +125,8 @@ def _cached(ask: Ask, query: torch.Tensor, key: CachedRows) -> torch.Tensor:
     """Keys and values in the pages of a FolioCache."""
     planes = key.layer.planes
     ask = _listed(ask, key)
+    if ask.slots is None:
+        ask = with_pages(ask, query, key)
     rounds = planes is not None and planes.has_four_bits  # q loses less than K has lost
     kind = kind_of(ask.heads, ask.scale, ask.softcap, ask.sight.pattern, int8_operands=rounds)
     return _over_pages(ask, kind, query, key).unflatten(0, (ask.batch, ask.queries))
@@ -150,9 +153,14 @@ def _over_pages(ask: Ask, kind: Any, query: torch.Tensor, key: CachedRows) -> to
         step = layer.owner.step_of_lists(length - ask.queries, ask.queries, ask.slots)
     else:
         step = layer.step(length - ask.queries, ask.queries, ask.sight)
-    if new is None:
+    if new is not None:
+        options = {"bias": ask.bias, "sinks": ask.sinks, "summaries": layer.planes.summaries}
+        return step(kind, pages, rows, *new, **options)
+    if ask.missed is None:
         return step.attend(kind, pages, rows, bias=ask.bias, sinks=ask.sinks)
-    return step(kind, pages, rows, *new, bias=ask.bias, sinks=ask.sinks)
+    out, lse = step.attend(kind, pages, rows, sinks=ask.sinks, lse=True)
+    layer.owner.watch.note_shares(ask.missed, lse)
+    return out
 
 
 def _latent(ask: Ask, query: torch.Tensor, key: latent.ExpandedRows) -> torch.Tensor:

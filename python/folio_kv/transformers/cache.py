@@ -21,8 +21,9 @@ import folio_kv
 from .cache_layers import LAYERS, FolioIndexedLayer
 from .masks import Sight
 from .paged_layer import FolioLayer
-from .planes import Storage, room_for
+from .planes import Storage, copy_summaries, room_for
 from .rows import RowPool
+from .sparse_pages import LeftOut, SparsePages, Watch, read_option
 from .window_layer import FolioWindowLayer
 
 __all__ = ["FolioCache"]
@@ -45,13 +46,14 @@ class FolioCache(cache_utils.Cache):
     head_size], or None, by which keys are divided before that, or a pair, of keys and values
     (`calibrate`).
     capacity: tokens that each row has room for at first (None: what the first forward brings);
-    room grows by a 32nd. page_size: tokens of a page.
+    room grows by a 32nd. page_size: tokens of a page. sparse_pages: layers without a window read
+    only the pages that matter most to a query: so many tokens, or SparsePages; None: all.
 
     A layer with a window keeps the tokens that its window sees. Copies (`copy.deepcopy`) and
     pickles hold rows of their own.
 
     Errors: folio_kv.Error for another dtype, or numbers below 1; the first forward's, for heads that
-    the dtype, or the rotation, does not fit.
+    the dtype, or the rotation, does not fit; folio_kv.Unsupported for sparse_pages of latent rows.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class FolioCache(cache_utils.Cache):
         channel_scales: Sequence[Any] | None = None,
         capacity: int | None = None,
         page_size: int = 16,
+        sparse_pages: SparsePages | int | None = None,
     ):
         for name, value in (("capacity", capacity), ("page_size", page_size)):
             if value is not None and value < 1:
@@ -74,6 +77,7 @@ class FolioCache(cache_utils.Cache):
             dtype, v_dtype, granularity, scale_dtype, rotated, channel_scales
         )
         self.capacity, self.page_size = capacity, page_size
+        self.sparse_pages, self.watch = read_option(sparse_pages, page_size), Watch()
         self.rows: int | None = None
         self.pool: RowPool | None = None
         self._steps: dict[Any, Any] = {}
@@ -113,6 +117,14 @@ class FolioCache(cache_utils.Cache):
         """Bytes of the keys and values of all paged layers, with the room that they have."""
         return sum(x.planes.nbytes for x in self._paged_layers() if x.planes is not None)
 
+    def left_out(self) -> LeftOut:
+        """What queries did not read so far, of a cache whose sparse_pages are watched. Errors:
+        folio_kv.Error for others.
+        """
+        if self.sparse_pages is None or not self.sparse_pages.watched:
+            raise folio_kv.Error("left_out: expected a cache with SparsePages(watched=True)")
+        return self.watch.left_out
+
     def expect_rows(self, rows: int) -> None:
         """The rows of the batch are what they were."""
         if self.rows is None:
@@ -143,9 +155,11 @@ class FolioCache(cache_utils.Cache):
         self._copy(self.pool.extend(length))
 
     def _copy(self, copies: list[tuple[int, int, int]]) -> None:
-        pages = [layer.planes.pages for layer in self._pool_layers() if layer.planes is not None]
-        if copies and pages:
+        planes = [layer.planes for layer in self._pool_layers() if layer.planes is not None]
+        if copies and planes:
+            pages = [x.pages for x in planes]
             folio_kv.copy_pages(pages, pages, copies)
+            copy_summaries(planes, planes, copies)
             self.pool.pool.take_copies()  # says that they have run
 
     def step_of_lists(self, start: int, new: int, slots: torch.Tensor) -> Any:
@@ -234,12 +248,13 @@ class FolioCache(cache_utils.Cache):
         super().reset()
         self.rows = self.pool = None
         self._steps.clear()
+        self.watch = Watch()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FolioCache:
         for layer in self._paged_layers():
             layer.settle()
         other = memo[id(self)] = type(self).__new__(type(self))
-        other.__dict__.update(self.__dict__, _steps={})
+        other.__dict__.update(self.__dict__, _steps={}, watch=copy.copy(self.watch))
         copies: list[tuple[int, int, int]] = []
         if self.pool is not None:
             other.pool = copy.copy(self.pool)

@@ -32,6 +32,8 @@ MOST_KEYS = 4096  # of a list
 class IndexKeys(FolioLayer):
     """The keys of a layer's indexer, one head without values, in the pages of the layer's pool."""
 
+    may_be_sparse = False
+
     def extend(self, keys: torch.Tensor) -> Scores:
         """Takes new keys [batch, new, dim]; all keys [batch, keys, dim], described."""
         rows = keys[:, None]

@@ -34,6 +34,8 @@ class Owner(Protocol):
     rows: int | None
     pool: RowPool | None
     page_size: int
+    sparse_pages: Any  # SparsePages or None
+    watch: Any
 
     def expect_rows(self, rows: int) -> None: ...
     def make_room(self, start: int, length: int) -> None: ...
@@ -52,6 +54,7 @@ class FolioLayer(cache_utils.DynamicLayer):
     is_sliding = False
     latent_dims: tuple[int, int] | None = None  # of the latents and of the rotated part (MLA)
     index = 0  # among the model's layers
+    may_be_sparse = True  # by SparsePages
 
     def __init__(self, owner: Owner, **kwargs: Any):
         super().__init__()
@@ -106,7 +109,10 @@ class FolioLayer(cache_utils.DynamicLayer):
         dims = (key_dim + value_dim, None) if self.is_latent else (key_dim, value_dim)
         storage = Storage() if self.is_latent else self.owner.storage
         formats = storage.of(self.dtype, dims, self.index)
-        return Planes(num_pages, page_size, heads, dims, formats)
+        is_sparse = self.may_be_sparse and self.owner.sparse_pages is not None
+        if is_sparse and self.is_latent:
+            raise folio_kv.Unsupported("sparse_pages: latent rows (MLA), expected K and V apart")
+        return Planes(num_pages, page_size, heads, dims, formats, is_sparse)
 
     @property
     def keys(self) -> CachedRows | None:
@@ -218,7 +224,8 @@ class FolioLayer(cache_utils.DynamicLayer):
             new = self.pending[0].shape[2]
             key, value = self.take_pending()
             if new:
-                self.step(self.held - new, new).append(self.planes.pages, key, value)
+                step = self.step(self.held - new, new)
+                step.append(self.planes.pages, key, value, summaries=self.planes.summaries)
 
     def step(self, start: int, new: int, sight: Sight | None = None) -> Any:
         """The step of `new` tokens of each row behind its first `start` rows that the layer

@@ -14,9 +14,22 @@ import folio_kv
 from .._formats import FOUR_BITS, PAIRS, block_of, but_for, format_of
 from .calibration import ChannelScales
 
-__all__ = ["Planes", "Storage", "room_for"]
+__all__ = ["Planes", "Storage", "copy_summaries", "room_for"]
 
 FLOATS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+
+
+BOUNDS = 2  # rows of a summary
+
+
+def copy_summaries(
+    source: Sequence[Planes], target: Sequence[Planes], copies: list[tuple[int, int, int]]
+) -> None:
+    """Those of the pages of a list for copy_pages, as a whole, where planes have any."""
+    pairs = [(a.summaries, b.summaries) for a, b in zip(source, target) if a.summaries is not None]
+    if pairs:
+        whole = [(a, b, BOUNDS) for a, b, tokens in copies if tokens]
+        folio_kv.copy_pages(*map(list, zip(*pairs)), whole)
 
 
 def room_for(tokens: int, page_size: int) -> int:
@@ -160,7 +173,8 @@ class Planes:
     """The memory of one layer, `num_pages` pages of `page_size` tokens: `pages` are the views.
 
     dims: of a head of K and of V; a latent layer has rows [latent | rotated] of one head in K and
-    None for V. formats: of K and V, as KVCache takes dtype and v_dtype.
+    None for V. formats: of K and V, as KVCache takes dtype and v_dtype. is_summarised: with
+    `summaries` of the keys of each page, which whoever appends hands on.
     """
 
     def __init__(
@@ -170,6 +184,7 @@ class Planes:
         heads: int,
         dims: tuple[int, int | None],
         formats: tuple[Any, Any],
+        is_summarised: bool = False,
     ):
         self.heads, self.dims, self.formats = heads, dims, formats
         is_latent = dims[1] is None
@@ -185,28 +200,54 @@ class Planes:
             latent=is_latent,
         )
         self.pages = self._memory[0]
+        self._summaries = self._new_summaries(num_pages) if is_summarised else None
+        self.summaries = self._summaries and self._summaries[0]
         self.described = repr(formats)
         self.has_four_bits = any(getattr(x, "dtype", x) in FOUR_BITS for x in formats)
 
+    def _new_summaries(self, num_pages: int) -> Any:
+        """Bounds of the keys of each page."""
+        dtype = getattr(self.formats[0], "dtype", self.formats[0])
+        return folio_kv.KVCache(
+            1,
+            num_pages,
+            BOUNDS,
+            kv_heads=self.heads,
+            head_size=self.dims[0],
+            dtype=dtype if dtype in FLOATS.values() else "bf16",
+            latent=True,
+        )
+
     @property
     def nbytes(self) -> int:
-        return self._memory.nbytes
+        return self._memory.nbytes + (self._summaries.nbytes if self._summaries else 0)
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether K is stored rotated, or divided by channel scales."""
+        key = self.formats[0]
+        return isinstance(key, folio_kv.Format) and (
+            key.hadamard is not None or key.channel_scales is not None
+        )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {n: x for n, x in self.__dict__.items() if n != "pages"}
+        return {n: x for n, x in self.__dict__.items() if n not in ("pages", "summaries")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, pages=state["_memory"][0])
+        self.summaries = self._summaries and self._summaries[0]
 
     def like(self, num_pages: int, page_size: int) -> Planes:
         """Others of the same elements."""
-        return Planes(num_pages, page_size, self.heads, self.dims, self.formats)
+        is_summarised = self.summaries is not None
+        return Planes(num_pages, page_size, self.heads, self.dims, self.formats, is_summarised)
 
     def copied(self, copies: list[tuple[int, int, int]], num_pages: int, page_size: int) -> Planes:
         """Others that hold copies of these pages."""
         made = self.like(num_pages, page_size)
         if copies:
             folio_kv.copy_pages([self.pages], [made.pages], copies)
+            copy_summaries([self], [made], copies)
         return made
 
     def gathered(self, pages: torch.Tensor, length: int) -> Planes:
@@ -225,6 +266,13 @@ class Planes:
         target = pages[:, tokens // mine] * mine + tokens % mine
         copies = torch.stack([source.flatten(), target.flatten().long()], 1)
         folio_kv.copy_slots([made.pages], [self.pages], copies)
+        if self.summaries is not None:
+            used = pages[:, : -(-length // mine)]
+            filled = (length - mine * torch.arange(used.shape[1])).clamp(max=mine).expand_as(used)
+            slots = dict(
+                zip(used.flatten().tolist(), filled.flatten().tolist())
+            )  # shared ones once
+            folio_kv.summarise(self.pages, self.summaries, list(slots), list(slots.values()))
 
     def dense(
         self, pages: torch.Tensor, length: int, dtype: torch.dtype

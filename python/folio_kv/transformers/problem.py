@@ -66,7 +66,8 @@ class Ask:
     sinks: torch.Tensor | None = None
     bias: torch.Tensor | None = None
     lists: torch.Tensor | None = None  # [batch, queries, count] the only keys that a query sees
-    slots: torch.Tensor | None = None  # the same as slots of pages
+    slots: torch.Tensor | None = None  # the same as slots of pages, or for each KV head
+    missed: torch.Tensor | None = None  # of what the slots leave out, where that is watched
 
     @classmethod
     def read(
@@ -246,6 +247,7 @@ def refusal(kind: Any, pages: Any, ask: Ask, dtype: torch.dtype, formats: str = 
         "bias": ask.bias is not None,
         "intervals": ask.sight.visible is not None,
         "selected": ask.slots is not None,
+        "selected_per_head": ask.slots is not None and ask.slots.dim() == 3,
     }
     if ask.sinks is not None:
         per_query = ask.sinks.dim() == 2

@@ -23,6 +23,7 @@ class FolioWindowLayer(FolioLayer):
     """
 
     is_sliding = True
+    may_be_sparse = False
 
     def __init__(self, owner: Owner, sliding_window: int, **kwargs: Any):
         self.sliding_window = sliding_window

@@ -96,6 +96,30 @@ def test_bytes_are_those_of_the_rows(folder: pathlib.Path) -> None:
     assert "tokens_per_second" not in rows["f32"]["figures"]
 
 
+def test_budgets_of_pages_stand_beside_dense_bf16(folder: pathlib.Path) -> None:
+    """Every scored token chooses its pages, in a prompt's pieces, too; more of them leave less out."""
+    budgets = ("--pages", "64,192,400", "--page-size", "16", "--types", "f32")
+    status, rows = run(
+        folder, *budgets, "--scored-from", "512", "--scored-each", "1", "--decoded", "0"
+    )
+    assert status == 0
+    names = [f"bf16-{x}-by-16" for x in (64, 192, 400)]
+    assert list(rows) == ["reference", "bf16", *names, "f32"]
+    sparse = [rows[name]["figures"] for name in names]
+    assert all(x["scored"] == 87 == rows["bf16"]["figures"]["scored"] for x in sparse)
+    seen, windows = sum(range(513, 600)), "gemma" in folder.name
+    for tokens, figures in zip((64, 192, 400), sparse):
+        read = figures["keys_read"] * seen  # the newest page may be cut
+        assert tokens * 87 - 15 * 87 <= read <= tokens * 87, tokens
+        assert 0 < figures["weights_left_out"] <= 1  # bounds of random keys are loose
+        elements = 2 * 2 * 64 * 2  # bf16
+        pages = 2 * 2 * 64 / 16 * (1 if windows else 2)  # of the full layers
+        assert figures["bytes_per_token"] == pytest.approx(elements + pages)
+    kl = [rows["bf16"]["figures"]["kl"], *(x["kl"] for x in reversed(sparse))]
+    assert kl == sorted(kl) and kl[-1] > 100 * kl[0]
+    assert "keys_read" not in rows["bf16"]["figures"]
+
+
 def test_scores_are_those_of_whole_log_probabilities() -> None:
     draw = np.random.default_rng(3)
     logits, exact = draw.normal(size=(2, 40, 50)).astype(np.float32) * 4
@@ -152,6 +176,12 @@ def test_llamas_types_need_a_file_and_an_interpreter(folder: pathlib.Path) -> No
         (["{model}", "--types", "int9"], "--types: expected some of f32, bf16"),
         (["{model}", "--types", ","], "--types: expected at least one type"),
         (["{model}", "--tokens", "1"], "--tokens: expected at least 2, got 1"),
+        (["{model}", "--pages", "many"], "--pages: expected numbers above 0 with commas"),
+        (["{model}", "--pages", "0"], "--pages: expected numbers above 0 with commas between them, got '0'"),
+        (["{model}", "--pages", "64", "--page-size", ","], "--page-size: expected numbers above 0"),
+        (["{model}", "--scored-from", "-1"], "--scored-from: expected at least 0, got -1"),
+        (["{model}", "--scored-from", "8192"], "--scored-from: expected less than --tokens, got 8192"),
+        (["{model}", "--scored-from", "5", "--types", "llama-f16"], "--scored-from: not for types of llama"),
         (["{model}", "--scored-each", "0"], "--scored-each: expected at least 1, got 0"),
         (["{model}", "--json", "/no/such/x.json"], "--json: expected a file in a folder"),
         (["{model}", "--plot", "/no/such/x.svg"], "--plot: expected a file in a folder"),
@@ -200,6 +230,11 @@ def test_tables_have_a_row_for_each_type() -> None:
     lines = report.markdown(outcomes()).splitlines()
     assert lines[3] == "| int8 | 4,896 | 12.5000 | +1.24% ± 0.40% | 2.00e-03 | 25.00% | 31.2 |"
     assert lines[2].split(" | ")[3] == "–" and lines[-1] == "* nvfp4: not measured: no such dtype"
+    sparse = dataclasses.replace(outcomes()[1], name="bf16-64-by-16")
+    sparse.figures = sparse.figures | {"keys_read": 0.125, "weights_left_out": 0.02}
+    lines = report.markdown([*outcomes(), sparse]).splitlines()
+    assert lines[0].endswith("| keys | weights |") and lines[5].endswith("| 12.5% | 2.0% |")
+    assert lines[3].endswith("| 31.2 | – | – |")
     text = report.text(outcomes()).splitlines()
     assert len(text) == 5 and text[2].split()[:2] == ["int8", "4,896"]
     assert len({len(line) for line in text[:4]}) == 1
