@@ -2,8 +2,8 @@
 /// src/cpu/pages/pages.h: what summaries of pages ask of an instruction set: rows joined to a
 /// summary, and queries against summaries.
 ///
-/// Kernels know no tables beyond a row of entries. What `begin`, `widen`, `add` and `store` write is
-/// the same whatever the instruction set; scores round in an order of each.
+/// Kernels know no tables beyond a row of entries. What `begin`, `widen`, `add` and `store` write
+/// is the same whatever the instruction set; scores round in an order of each.
 #pragma once
 
 #include <cstddef>
