@@ -99,7 +99,7 @@ static void start(engine* e) {
   problem.value = &e->value;
   problem.q_dtype = problem.out_dtype = FOLIO_F32;
   problem.reproducible = FOLIO_PER_QUERY;
-  const folio_limits limits = {sizeof limits, 2, PROMPT, PROMPT, 2};
+  const folio_limits limits = {.struct_size = sizeof limits, .batch = 2, .tokens = PROMPT, .context = PROMPT, .parallelism = 2};
   check(folio_create_attention(&problem, &limits, FOLIO_CPU, 0, NULL, &e->attention, &message), "create_attention");
   e->plan_memory = aligned(folio_get_plan_bytes(e->attention));
   e->workspace = aligned(folio_get_workspace_bytes(e->attention));
