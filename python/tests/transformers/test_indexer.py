@@ -17,7 +17,8 @@ from transformers import AutoModelForCausalLM, DynamicCache
 from folio_kv.transformers import FolioCache
 from folio_kv.transformers.indexer import KeyLists, Scores
 
-KINDS = ("deepseek_v32", "glm_moe_dsa")
+KINDS = ("deepseek_v32", "glm_moe_dsa", "hy_v4")
+WITH_WINDOWS = ("dots3_note_text",)
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def expected(model: Any, tokens: list[torch.Tensor]) -> list[torch.Tensor]:
     return logits_after(model, "eager", DynamicCache(config=model.config), tokens)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS + WITH_WINDOWS)
 def test_keys_are_chosen_in_one_pass(kind: str, scores_made: list) -> None:
     model = sparse(kind)
     tokens = [random_tokens(2, n, seed=n) for n in (40, 1, 1, 5, 70, 1)]
@@ -57,7 +58,7 @@ def test_keys_are_chosen_in_one_pass(kind: str, scores_made: list) -> None:
     assert scores_made == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS + WITH_WINDOWS)
 def test_padded_rows_choose_among_what_they_see(kind: str, scores_made: list) -> None:
     model = sparse(kind)
     prompt, more = random_tokens(3, 30), random_tokens(3, 1, seed=8)
