@@ -88,11 +88,11 @@ std::vector<int32_t> lists_of(const IndexCase& c, const Index& index, SelectArgs
 TEST(CSparse, an_indexer_gives_the_scores_and_lists_of_the_cpp_calls) {
   Rng rng(test_seed());
   size_t listed = 0;
-  const std::vector<const IndexKernel*> kernels = index_kernels_here();
   for (int round = 0; round < 40; ++round) {
     const IndexCaseOptions options = random_index_options(rng);
     SCOPED_TRACE(describe(options.attention));
     const IndexCase c(options);
+    const std::vector<const IndexKernel*> kernels = index_kernels_for(c);
     const Index index = c.index(rng.pick(kernels)->name, rng.int_between(1, 3));
     CIndexCase through_c(c, index);
     ASSERT_NE(through_c.index, nullptr);
