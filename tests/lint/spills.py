@@ -26,6 +26,7 @@ AROUND = re.compile(
     r"|::(\w+)::\1\("  # constructors
     r"|::(edge|mask|add_terms|redo)\("  # tiles that not every row sees whole, optional terms, a maximum that rises
     r"|::(load_row|write_row|attend|attend_rows|attend_few|weigh_few|attend_jobs|Compute::run)\("  # queries, output, calls
+    r"|::LatentQueries::load\("  # once per task
     r"|::(gather|gather_scales)\("  # 64 words of a tile by way of an array
     r"|::end_of_row\("  # fewer elements than a vector has, by way of buffers
 )
