@@ -6,7 +6,6 @@
 #include <new>
 #include <string>
 
-#include "cache/check_view.h"
 #include "cache/granule_bytes.h"
 #include "folio/tier/host_pages.h"
 #include "tier/manager/page_runs.h"
@@ -51,10 +50,20 @@ class SlabPlanes {
     view.num_pages = slab_.pages;
     view.page_stride_bytes = slab_.page_stride_bytes;
     if (Status s = move_scales(name, pools, view.scales); !s.is_ok()) return s;
-    return check_view("planes_in", name.c_str(), view, PlaneTypes::any);
+    return check_moved(name, view);
   }
 
  private:
+  /// That it can be read there: places aligned to their elements, within what can be addressed.
+  Status check_moved(const std::string& name, const PagedKVView& view) const {
+    const KVPlanes alone{.key = view, .value = {}};
+    const auto last = static_cast<uint32_t>(slab_.pages - 1);
+    const Result<std::vector<Extent>> found = page_extents({&alone, 1}, last);
+    if (found) return {};
+    return fail(found.error().code(), "planes_in: {} in the slab: {}", name.c_str(),
+                found.error().message());
+  }
+
   /// Those that pages share lie in no page, and stay where they are.
   Status move_scales(const std::string& name, const PagedKVView& pools, ScaleView& scales) const {
     if (scales.data == nullptr || scales.page_stride_bytes == 0) return {};
