@@ -27,8 +27,8 @@ def test_folio_and_torch_are_right_in_every_tiny_shape_and_have_times(tmp_path) 
     assert done.returncode == 0, done.stderr
     shapes = {part["shape"]: part["rows"] for part in json.loads(results.read_text())["shapes"]}
     assert {name: len(rows) for name, rows in shapes.items()} == {
-        "tiny_decode": 4, "tiny_prefill": 3, "tiny_latent": 3, "tiny_8bit": 6, "tiny_4bit": 8,
-        "tiny_append": 7,
+        "tiny_decode": 4, "tiny_share": 4, "tiny_prefill": 3, "tiny_latent": 3, "tiny_8bit": 6,
+        "tiny_4bit": 8, "tiny_append": 7,
     }  # fmt: skip
     for rows in shapes.values():
         for row in rows:

@@ -79,7 +79,7 @@ SIZES: dict[str, Any] = {
     "qk_rope_head_dim": 8,
     "qk_nope_head_dim": 16,
     "v_head_dim": 16,
-    "index_n_heads": 2,
+    "index_n_heads": 24,  # so that hardly a key has a score of 0: of equal ones torch takes any
     "index_head_dim": 16,
     "index_topk": 8,
     "sliding_window": 8,

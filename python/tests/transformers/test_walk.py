@@ -113,6 +113,7 @@ CACHE = {
     "channel_scales": factors,
     "capacity": [128, 0],
     "page_size": [4, 0],
+    "sparse_pages": [32, 0],
 }
 
 
