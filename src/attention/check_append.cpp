@@ -26,6 +26,16 @@ Status check_source(const Border& at, const char* name, const ConstTensor<3>& so
   return check_tensor(at.function, name, source, {{tokens, view.num_heads, view.head_size}, from});
 }
 
+/// A plane, and rows for it. Channel scales are read, so that it is known first how many there are.
+Status check_target(const Border& at, const char* plane, const PagedKVView& view, const char* name,
+                    const ConstTensor<3>& source, const char* from, int64_t tokens) {
+  if (view.has_channel_scales) {
+    if (Status s = check_source(at, name, source, from, view, tokens); !s.is_ok()) return s;
+  }
+  if (Status s = check_writable(at.function, plane, view, at.memory); !s.is_ok()) return s;
+  return check_source(at, name, source, from, view, tokens);
+}
+
 Status check_slots(const Border& at, const AppendArgs& args, int64_t tokens) {
   if (at.memory != Memory::cpu) return {};
   const int64_t slots = slots_of(args), page_size = slots_per_page(args.key);
@@ -62,12 +72,12 @@ Status check_sequences(const Border& at, const Batch& batch, int64_t tokens) {
 
 Status check_value(const Border& at, const AppendArgs& args, int64_t tokens) {
   if (args.v.data == nullptr && args.value.data == nullptr) return {};
-  if (Status s = check_writable(at.function, "value", args.value, at.memory); !s.is_ok()) return s;
-  if (args.value.page_size != args.key.page_size) {
-    return fail(Errc::invalid_argument, "{}: value.page_size is {}, expected {} (from key)",
-                at.function, args.value.page_size, args.key.page_size);
-  }
-  return check_source(at, "v", args.v, "k and value", args.value, tokens);
+  if (Status s = check_target(at, "value", args.value, "v", args.v, "k and value", tokens);
+      !s.is_ok())
+    return s;
+  if (args.value.page_size == args.key.page_size) return {};
+  return fail(Errc::invalid_argument, "{}: value.page_size is {}, expected {} (from key)",
+              at.function, args.value.page_size, args.key.page_size);
 }
 
 /// The norm of a call, and what its weights are called there.
@@ -182,8 +192,8 @@ Status check_append(const char* function, const Batch& batch, const AppendArgs& 
                 tokens);
   if (tokens == 0)
     return args.slots != nullptr || batch.size == 0 ? Status() : check_sequences(at, batch, tokens);
-  if (Status s = check_writable(function, "key", args.key, memory); !s.is_ok()) return s;
-  if (Status s = check_source(at, "k", args.k, "k and key", args.key, tokens); !s.is_ok()) return s;
+  if (Status s = check_target(at, "key", args.key, "k", args.k, "k and key", tokens); !s.is_ok())
+    return s;
   if (Status s = check_value(at, args, tokens); !s.is_ok()) return s;
   if (Status s = args.slots != nullptr ? check_slots(at, args, tokens)
                                        : check_sequences(at, batch, tokens);

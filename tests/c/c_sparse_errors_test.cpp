@@ -169,7 +169,7 @@ TEST(CSparseErrors, newer_structs_are_taken_if_nothing_new_is_said) {
   World w;
   struct Newer {
     folio_index_problem problem;
-    int32_t wish;
+    int64_t wish;
   } newer{w.problem, 0};
   newer.problem.struct_size = sizeof newer;
   const auto create = [&] {

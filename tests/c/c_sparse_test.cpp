@@ -263,7 +263,8 @@ TEST(CSparse, pages_are_chosen_as_in_cpp) {
               FOLIO_OK)
         << message.text;
     ASSERT_EQ(c.selected, expected);
-    ASSERT_EQ(std::memcmp(c.missed.data(), missed.data(), missed.size() * sizeof(float)), 0);
+    ASSERT_TRUE(missed.empty() ||
+                std::memcmp(c.missed.data(), missed.data(), missed.size() * sizeof(float)) == 0);
     for (const int32_t slot : expected) listed += slot >= 0 ? 1 : 0;
   }
   EXPECT_GT(listed, 1000u);
