@@ -12,16 +12,15 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "append_workload.h"
 #include "cpu/append/rows.h"
 #include "report.h"
 #include "roofs.h"
+#include "timed_runs.h"
 
 namespace folio::bench {
 namespace {
@@ -142,15 +141,8 @@ void run_case(benchmark::State& state, Session* session, const AppendCase& c, in
     return;
   }
   if (session->copied[threads] == 0.0) copy_roof(*session, threads);
-  std::vector<double> times;
-  for (auto _ : state) {
-    const auto begin = std::chrono::steady_clock::now();
-    session->workload->run();
-    times.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    state.SetIterationTime(times.back());
-  }
-  Row row{std::string(rows::kernel().name), c.shape, threads, median(times),
+  const double seconds = median_of(state, [&] { session->workload->run(); });
+  Row row{std::string(rows::kernel().name), c.shape, threads, seconds,
           session->workload->bytes(),       0.0,     {}};
   row.roof = {"C", copy_roof(*session, threads), "copy, read and written bytes"};
   raise_to_fewer(row, session->report);

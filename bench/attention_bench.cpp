@@ -12,7 +12,6 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <map>
@@ -23,6 +22,7 @@
 #include "attention_cases.h"
 #include "report.h"
 #include "roofs.h"
+#include "timed_runs.h"
 
 namespace folio::bench {
 namespace {
@@ -151,23 +151,18 @@ void run_case(benchmark::State& state, Session* session, const Case& c, int thre
     return;
   }
   Workload& workload = *session->workload;
-  std::vector<double> times, balance;
+  std::vector<double> balance;
   const std::vector<RoofKind> kinds = kinds_of(c.roof);
   std::vector<RoofBeside> roofs;
   for (const RoofKind kind : kinds)
     roofs.emplace_back(session->roofs, kind, threads, session->runs).sample();
-  for (auto _ : state) {
-    const auto begin = std::chrono::steady_clock::now();
+  const double seconds = median_of(state, [&] {
     workload.run();
-    times.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    state.SetIterationTime(times.back());
     if (threads > 1) balance.push_back(workload.makespan() * threads / workload.busy());
-  }
+  });
   for (RoofBeside& roof : roofs) roof.sample();
 
-  Row row{workload.kernel(), c.shape,          threads, median(times),
-          workload.bytes(),  workload.flops(), {}};
+  Row row{workload.kernel(), c.shape, threads, seconds, workload.bytes(), workload.flops(), {}};
   for (size_t i = 0; i < kinds.size(); ++i) {
     Row held = row;
     held.roof = roofs[i].roof(name(kinds[i]));

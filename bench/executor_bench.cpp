@@ -25,6 +25,7 @@
 
 #include "folio/core/execution.h"
 #include "report.h"
+#include "timed_runs.h"
 
 namespace folio::bench {
 namespace {
@@ -173,20 +174,16 @@ std::vector<Case> cases() {
   return all;
 }
 
-}  // namespace
-}  // namespace folio::bench
-
-int main(int argc, char** argv) {
-  using namespace folio::bench;
-  Report report(take_options(argc, argv));
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+void add_cases(Report& report) {
   for (const Case& c : cases())
     benchmark::RegisterBenchmark(c.shape.c_str(), [&report, c](benchmark::State& state) {
       run_case(state, &report, c);
     })->Iterations(1);
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  report.finish();
-  return 0;
+}
+
+}  // namespace
+}  // namespace folio::bench
+
+int main(int argc, char** argv) {
+  return folio::bench::run_benches(argc, argv, folio::bench::add_cases);
 }

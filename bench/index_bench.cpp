@@ -14,7 +14,6 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -28,6 +27,7 @@
 #include "folio/sparse/select.h"
 #include "report.h"
 #include "roofs.h"
+#include "timed_runs.h"
 
 namespace folio::bench {
 namespace {
@@ -238,22 +238,17 @@ void run_case(benchmark::State& state, Report* report, const std::string& shape_
   }
   RoofBeside roof(work, threads, scores);
   roof.sample();
-  std::vector<double> times;
-  for (auto _ : state) {
-    const auto begin = std::chrono::steady_clock::now();
+  const double seconds = median_of(state, [&] {
     if (work == Work::scores) workload.score(scores);
     if (work == Work::top) workload.take(scores, memory, expected);
     if (work == Work::select) workload.select(ListEntries::slots);
-    times.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    state.SetIterationTime(times.back());
-  }
+  });
   roof.sample();
   const bool is_read = work == Work::top;
   Row row{std::string(workload.index.kernel()),
           shape_name,
           threads,
-          median(times),
+          seconds,
           is_read
               ? static_cast<double>(scores.size()) * 4.0
               : static_cast<double>(shape.keys) * static_cast<double>(Workload::key_bytes(dtype)),
@@ -293,13 +288,5 @@ void add_cases(Report& report) {
 }  // namespace folio::bench
 
 int main(int argc, char** argv) {
-  using namespace folio::bench;
-  Report report(take_options(argc, argv));
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  add_cases(report);
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  report.finish();
-  return 0;
+  return folio::bench::run_benches(argc, argv, folio::bench::add_cases);
 }

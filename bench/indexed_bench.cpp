@@ -13,7 +13,6 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -28,6 +27,7 @@
 #include "folio/sparse/attend_selected.h"
 #include "report.h"
 #include "roofs.h"
+#include "timed_runs.h"
 
 namespace folio::bench {
 namespace {
@@ -172,15 +172,7 @@ void run_case(benchmark::State& state, Report* report, Work work, int threads) {
     if (work == Work::sparse) workload.attend_chosen();
   };
   run();
-  std::vector<double> times;
-  for (auto _ : state) {
-    const auto begin = std::chrono::steady_clock::now();
-    run();
-    times.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    state.SetIterationTime(times.back());
-  }
-  const double seconds = median(times);
+  const double seconds = median_of(state, run);
   report->set(Row{workload.kernel(), shape_name(work), threads, seconds, 0.0, flops_of(work), {}});
   const Row* const dense = report->find(shape_name(Work::dense), threads);
   if (work != Work::sparse || dense == nullptr) return;
@@ -206,13 +198,5 @@ void add_cases(Report& report) {
 }  // namespace folio::bench
 
 int main(int argc, char** argv) {
-  using namespace folio::bench;
-  Report report(take_options(argc, argv));
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  add_cases(report);
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  report.finish();
-  return 0;
+  return folio::bench::run_benches(argc, argv, folio::bench::add_cases);
 }

@@ -10,20 +10,18 @@
 /// batch. A row is the median call.
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "folio/attention/mask_matrix.h"
 #include "folio/attention/plan_fingerprint.h"
 #include "folio/core/element.h"
 #include "report.h"
 #include "roofs.h"
+#include "timed_runs.h"
 
 namespace folio::bench {
 namespace {
@@ -109,19 +107,6 @@ class Masks {
   int64_t bytes_;
   HugeMemory memory_;
 };
-
-template <class Call>
-double median_of(benchmark::State& state, Call&& call) {
-  std::vector<double> seconds;
-  for (auto _ : state) {
-    const auto begin = std::chrono::steady_clock::now();
-    call();
-    seconds.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    state.SetIterationTime(seconds.back());
-  }
-  return median(std::move(seconds));
-}
 
 MaskOptions options_of(const Kind& kind) {
   return {.slopes = kind.alibi ? &slope : nullptr, .q_heads = 1};
@@ -209,13 +194,5 @@ void add_cases(Report& report) {
 }  // namespace folio::bench
 
 int main(int argc, char** argv) {
-  using namespace folio::bench;
-  Report report(take_options(argc, argv));
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  add_cases(report);
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  report.finish();
-  return 0;
+  return folio::bench::run_benches(argc, argv, folio::bench::add_cases);
 }

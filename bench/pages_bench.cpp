@@ -13,11 +13,9 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <numeric>
-#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -25,11 +23,13 @@
 
 #include "folio/attention/append.h"
 #include "folio/attention/attend.h"
+#include "folio/core/buffer.h"
 #include "folio/core/convert.h"
 #include "folio/core/element.h"
 #include "folio/sparse/pages.h"
 #include "report.h"
 #include "roofs.h"
+#include "timed_runs.h"
 
 namespace folio::bench {
 namespace {
@@ -68,24 +68,20 @@ class Workload {
     attention_ =
         Attention::create(problem, {.context = context, .parallelism = threads}, {}, kernel)
             .value();
-    plan_memory_.emplace(attention_.plan_bytes());
-    workspace_.emplace(attention_.workspace_bytes());
-    plan_ = plan(attention_, batch_, {plan_memory_->data(), plan_memory_->bytes()}).value();
-    select_memory_.emplace(select_pages_bytes(page_args(), context, threads));
+    plan_memory_ = Buffer::allocate(attention_.plan_bytes()).value();
+    workspace_ = Buffer::allocate(attention_.workspace_bytes()).value();
+    plan_ = plan(attention_, batch_, plan_memory_.span()).value();
+    select_memory_ = Buffer::allocate(select_pages_bytes(page_args(), context, threads)).value();
   }
 
-  void select() {
-    select_pages(batch_, page_args(), {select_memory_->data(), select_memory_->bytes()}, executor_)
-        .or_throw();
-  }
+  void select() { select_pages(batch_, page_args(), select_memory_.span(), executor_).or_throw(); }
   void attend_all() {
     AttentionArgs args;
     args.q = page_args().q;
     args.out = dense_tensor<3>(out_.data(), DType::bf16, {1, q_heads, head_size});
     args.key = key_;
     args.value = value_;
-    attend(attention_, plan_, args, {workspace_->data(), workspace_->bytes()}, executor_)
-        .or_throw();
+    attend(attention_, plan_, args, workspace_.span(), executor_).or_throw();
   }
   [[nodiscard]] std::string kernel() const { return std::string(attention_.kernel()); }
   [[nodiscard]] double summary_bytes() const {
@@ -132,6 +128,7 @@ class Workload {
     std::iota(entries_.begin(), entries_.end(), 0u);
     std::shuffle(entries_.begin(), entries_.end(), random);
     std::vector<FilledPage> all;
+    all.reserve(entries_.size());
     for (const uint32_t page : entries_) all.push_back({page, page_size_});
     summarise(key_, summaries_, all, executor_).or_throw();
   }
@@ -139,7 +136,7 @@ class Workload {
   int32_t page_size_;
   int64_t pages_;
   HugeMemory memory_, summary_memory_;
-  std::optional<HugeMemory> plan_memory_, workspace_, select_memory_;
+  Buffer plan_memory_, workspace_, select_memory_;
   std::vector<uint32_t> entries_;
   std::vector<bf16> q_, out_;
   std::vector<int32_t> lists_;
@@ -156,25 +153,12 @@ class Workload {
 enum class Work : uint8_t { dense, select, sparse };
 constexpr const char* names[] = {"dense", "select", "sparse"};
 
-template <class Run>
-double time_runs(benchmark::State& state, Run run) {
-  std::vector<double> times;
-  run();
-  for (auto _ : state) {
-    const auto begin = std::chrono::steady_clock::now();
-    run();
-    times.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    state.SetIterationTime(times.back());
-  }
-  return median(times);
-}
-
 void run_case(benchmark::State& state, Report* report, const std::string& shape, int32_t page_size,
               Work work, int threads) {
   Workload workload(page_size, work != Work::dense, report->options().kernel, threads);
   workload.select();
-  const double seconds = time_runs(state, [&] {
+  workload.attend_all();
+  const double seconds = median_of(state, [&] {
     if (work != Work::dense) workload.select();
     if (work != Work::select) workload.attend_all();
   });
@@ -230,7 +214,9 @@ void run_append(benchmark::State& state, Report* report, const std::string& shap
   args.value = value;
   if (summarises) args.summaries = &summaries;
   const Executor executor = default_executor(1);
-  const double seconds = time_runs(state, [&] { append(batch, args, executor).or_throw(); });
+  const auto run = [&] { append(batch, args, executor).or_throw(); };
+  run();
+  const double seconds = median_of(state, run);
   report->set(Row{"append", shape, 1, seconds, 4.0 * tokens * heads * head_size * 2, 0.0, {}});
 }
 
@@ -271,13 +257,5 @@ void add_cases(Report& report) {
 }  // namespace folio::bench
 
 int main(int argc, char** argv) {
-  using namespace folio::bench;
-  Report report(take_options(argc, argv));
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  add_cases(report);
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  report.finish();
-  return 0;
+  return folio::bench::run_benches(argc, argv, folio::bench::add_cases);
 }

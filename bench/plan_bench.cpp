@@ -9,8 +9,6 @@
 /// not in caches when plan begins. A row is the median call.
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
-#include <chrono>
 #include <string>
 #include <vector>
 
@@ -19,6 +17,7 @@
 #include "folio/core/buffer.h"
 #include "report.h"
 #include "roofs.h"
+#include "timed_runs.h"
 
 namespace folio::bench {
 namespace {
@@ -85,18 +84,13 @@ void run_case(benchmark::State& state, Report* report, const std::string& shape,
               Table table) {
   Planner planner(page_size, table, report->options().kernel);
   std::vector<unsigned char> others(static_cast<size_t>(2 * cache_bytes()));
-  std::vector<double> seconds;
-  for (auto _ : state) {
-    for (size_t i = 0; i < others.size(); i += 64) ++others[i];
-    const auto begin = std::chrono::steady_clock::now();
-    planner.plan();
-    seconds.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    state.SetIterationTime(seconds.back());
-  }
-  const double middle = median(seconds);
-  report->set(Row{planner.kernel(), shape, 1, middle, planner.table_bytes(), 0.0, {}});
-  state.counters["median_us"] = middle * 1e6;
+  const double seconds = median_of(
+      state, [&] { planner.plan(); },
+      [&] {
+        for (size_t i = 0; i < others.size(); i += 64) ++others[i];
+      });
+  report->set(Row{planner.kernel(), shape, 1, seconds, planner.table_bytes(), 0.0, {}});
+  state.counters["median_us"] = seconds * 1e6;
 }
 
 void add_cases(Report& report) {
@@ -118,13 +112,5 @@ void add_cases(Report& report) {
 }  // namespace folio::bench
 
 int main(int argc, char** argv) {
-  using namespace folio::bench;
-  Report report(take_options(argc, argv));
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  add_cases(report);
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  report.finish();
-  return 0;
+  return folio::bench::run_benches(argc, argv, folio::bench::add_cases);
 }

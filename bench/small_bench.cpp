@@ -9,8 +9,6 @@
 /// attend together. A row is the median call.
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +18,7 @@
 #include "folio/core/buffer.h"
 #include "folio/core/element.h"
 #include "report.h"
+#include "timed_runs.h"
 
 namespace folio::bench {
 namespace {
@@ -124,19 +123,10 @@ void run_part(benchmark::State& state, Report* report, const std::string& shape,
               StorageOrder order, const Part& part) {
   Step step(keys, order, part.threads, report->options().kernel);
   for (int i = 0; i < 100; ++i) part.run(step);
-  std::vector<double> seconds;
-  for (auto _ : state) {
-    const auto begin = std::chrono::steady_clock::now();
-    part.run(step);
-    seconds.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    state.SetIterationTime(seconds.back());
-  }
-  const auto middle = seconds.begin() + static_cast<int64_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
+  const double seconds = median_of(state, [&] { part.run(step); });
   const double bytes = 2.0 * keys * heads * head_size * 2;
-  report->set(Row{step.kernel(), shape, part.threads, *middle, bytes, 0.0, {}});
-  state.counters["median_us"] = *middle * 1e6;
+  report->set(Row{step.kernel(), shape, part.threads, seconds, bytes, 0.0, {}});
+  state.counters["median_us"] = seconds * 1e6;
 }
 
 void add_cases(Report& report) {
@@ -162,13 +152,5 @@ void add_cases(Report& report) {
 }  // namespace folio::bench
 
 int main(int argc, char** argv) {
-  using namespace folio::bench;
-  Report report(take_options(argc, argv));
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  add_cases(report);
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  report.finish();
-  return 0;
+  return folio::bench::run_benches(argc, argv, folio::bench::add_cases);
 }
