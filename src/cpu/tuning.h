@@ -65,6 +65,8 @@ namespace amx {
 struct GroupedTuning {
   /// a chunk of prefill of one KV head, or several heads of decode
   static constexpr int task_rows = 1024;
+  /// of a head, up to which K and V are staged tile by tile
+  static constexpr int few_rows = 64;
   /// Key tiles staged at once for many rows: half a MB or so, which the second cache holds.
   FOLIO_ALWAYS_INLINE static constexpr int staged_tiles(int depth) {
     return depth > 256 ? 4 : depth > 192 ? 8 : 16;

@@ -53,12 +53,13 @@ class Compute {
     Product::values(value_operands(jobs[count - 1], (count - 1) & 1));
   }
 
-  /// The softmax of the first `rows` of one job alone, for callers that do its products themselves:
-  /// scores lie in the first half, weights beside them. Sums of the other rows in `scratch` are 0,
-  /// and so they stay.
-  void weigh(const TileJob& job, int rows) {
+  /// The softmax of a row tile alone, the first `rows` of it, for callers that do its products
+  /// themselves: scores are those of `scores_of_few(first_row)`, weights lie beside them. Sums of
+  /// the other rows in `scratch` are what they were.
+  void weigh_few(const TileJob& job, int first_row, int rows) {
     static_assert(!is_over && Rows == 16);
     rows_ = rows;
+    first_row_ = first_row;
     step(nullptr, job, nullptr, 0);
   }
 
@@ -119,16 +120,19 @@ class Compute {
   };
 
   FOLIO_ALWAYS_INLINE ProductOperands score_operands(const TileJob& job, int half) const {
-    return Product::score_operands(job.rows.queries, job.tile.keys, scratch_.scores[half]);
+    return Product::score_operands(job.rows.queries, job.tile.keys, scores_of(half));
   }
   FOLIO_ALWAYS_INLINE ProductOperands value_operands(const TileJob& job, int half) const {
     return Product::value_operands(weights_of(half), job.tile.values, job.rows.output);
   }
+  FOLIO_ALWAYS_INLINE float* scores_of(int half) const {
+    return is_over ? scratch_.scores[half] : scratch_.scores_of_few(first_row_);
+  }
   FOLIO_ALWAYS_INLINE uint16_t* weights_of(int half) const {
-    return is_over ? reinterpret_cast<uint16_t*>(scratch_.scores[half]) : scratch_.weights;
+    return is_over ? reinterpret_cast<uint16_t*>(scores_of(half)) : scratch_.weights;
   }
   FOLIO_ALWAYS_INLINE SoftmaxRow row_of(int r, int half) const {
-    return {scratch_.scores[half] + Row::keys * r, weights_of(half) + weight_stride * r,
+    return {scores_of(half) + Row::keys * r, weights_of(half) + weight_stride * r,
             scratch_.sums + 16 * r};
   }
 
@@ -143,7 +147,7 @@ class Compute {
       const ColumnScales scale = column_scales(tile);
       const uint64_t* const seen = tile.edge != nullptr ? tile.edge->seen : scratch_.all;
       if (tile.edge != nullptr && tile.edge->has_terms)
-        add_terms(scratch_.scores[half], scale, tile.edge->terms, Rows);
+        add_terms(scores_of(half), scale, tile.edge->terms, Rows);
       step_as<WeighSeen>(before, job, next, {row_of(0, half), job.rows.maximum, seen, scale}, half);
     }
   }
@@ -204,7 +208,7 @@ class Compute {
       const __m512 old = _mm512_loadu_ps(rows.maximum + begin);
       const __mmask16 fresh = _mm512_cmp_ps_mask(old, _mm512_set1_ps(minus_infinity), _CMP_EQ_OQ);
       if (__builtin_expect(fresh == 0, 1)) continue;
-      const __m512 highest = Row::highest(scratch_.scores[half] + Row::keys * begin, scale,
+      const __m512 highest = Row::highest(scores_of(half) + Row::keys * begin, scale,
                                           seen == nullptr ? nullptr : seen + begin);
       _mm512_storeu_ps(rows.maximum + begin, _mm512_mask_mov_ps(old, fresh, highest));
     }
@@ -236,7 +240,7 @@ class Compute {
                                       int half, int begin, __mmask16 again) {
     const RowTile& rows = job.rows;
     const float* const scores =
-        is_over ? scores_again(job, begin) : scratch_.scores[half] + Row::keys * begin;
+        is_over ? scores_again(job, begin) : scores_of(half) + Row::keys * begin;
     const __m512 old = _mm512_loadu_ps(rows.maximum + begin);
     const __m512 highest = Row::highest(scores, scale, seen);
     const __m512 maximum = _mm512_mask_max_ps(old, again, old, highest);
@@ -279,6 +283,7 @@ class Compute {
   const float scale_;
   ComputeScratch& scratch_;
   int rows_ = Rows;
+  int first_row_ = 0;  // of few
 };
 
 /// The jobs in order; the states of their rows are updated. `scale_log2` = scale * log2(e),

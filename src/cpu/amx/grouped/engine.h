@@ -6,11 +6,11 @@
 ///     many rows  tiles of 1,024 keys, KV head:   stage all -> for each 32 rows and tile: a job ->
 ///                                                attend_jobs
 ///
-/// With few rows, memory decides: K and V are staged in turn into the same 16 KB or so, which stay
-/// in the first cache, and a pacer fetches the rows of the next head or tile through all five
-/// steps. With many, staged tiles are used often and stay in the second cache. Rows are independent
-/// of one another, of the place they have in a task, and both ways do the same arithmetic:
-/// per_query. ISA-safe: templates on a tag type with a tile vocabulary.
+/// With few rows of a head, memory decides: K and V are staged in turn into the same 16 KB or so,
+/// which stay in the first cache, and a pacer fetches the rows of the next head or tile through all
+/// five steps. With many, staged tiles are used often and stay in the second cache. Rows are
+/// independent of one another, of the place they have in a task, and both ways do the same
+/// arithmetic: per_query. ISA-safe: templates on a tag type with a tile vocabulary.
 #pragma once
 
 #include <immintrin.h>
@@ -53,9 +53,10 @@ class GroupedEngine : public GroupedMemory<Sizes> {
                has_few_rows() ? scratch_.keys : scratch_.values),
         scale_((view.problem.scale < 0.0f ? -view.problem.scale : view.problem.scale) *
                skeleton::Log2Units::log2_e),
-        tiles_(has_few_rows() ? view.head_rows : row_tile),
+        tile_rows_(view.head_rows < row_tile ? view.head_rows : row_tile),
+        tiles_(tile_rows_),
         queries_(view, scratch_.queries, head_state_rows_),
-        pace_(view) {
+        pace_(view, head_state_rows_ / row_tile) {
     Tile::template zero<0>();  // keep_awake multiplies these before anything is loaded
     Tile::template zero<1>();
     Tile::template zero<7>();
@@ -102,7 +103,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
       Compute<Tile, Sizes::depth, Sizes::v_depth, row_tile, WeightLayout::beside_scores>;
   static constexpr int jobs_max = GroupedTuning::jobs_max;
 
-  [[nodiscard]] bool has_few_rows() const { return head_state_rows_ == row_tile; }
+  [[nodiscard]] bool has_few_rows() const { return head_state_rows_ <= GroupedTuning::few_rows; }
   [[nodiscard]] RowTile rows_at(const skeleton::State& state, int state_row) const {
     return {reinterpret_cast<const uint16_t*>(queries_.tiles_of(state_row)),
             state.output + int64_t{state_row} * Sizes::v_depth, state.maximum + state_row,
@@ -118,23 +119,28 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     _mm512_mask_storeu_ps(state.denominator + state_row, padding, _mm512_setzero_ps());
   }
 
-  // ---- one tile, one row tile
+  // ---- one tile, a few row tiles
 
-  /// V takes K's place once the scores are known.
+  /// V takes K's place once the scores of all rows are known.
   void attend_few(const skeleton::State& state, const KeyTile& tile, int head) {
     const int kv_head = view_.task.head + head, state_row = head * head_state_rows_;
     StagedTile staged = gather_scales(tile, head, 0);
     std::byte* const keys_or_values = scratch_.keys;
     ComputeScratch& compute = *scratch_.compute;
     key_.load(tile, kv_head, 0, pace_.pacer, pace_.key);
-    Products::scores(queries_.tiles_of(state_row), keys_or_values, compute.scores[0], pace_.pacer,
-                     pace_.scores);
+    for (int row = 0; row < head_state_rows_; row += row_tile)
+      Products::scores(queries_.tiles_of(state_row + row), keys_or_values,
+                       compute.scores_of_few(row), pace_.pacer, pace_.scores);
     value_.load(tile, kv_head, 0, pace_.pacer, pace_.value);
-    staged.edge = edge_of_few(tile, head);
-    const RowTile rows = rows_at(state, state_row);
-    keep_awake<I>();
-    Weigher(scale_, compute).weigh({rows, staged}, view_.head_rows);
-    Products::values(compute.weights, keys_or_values, rows.output, pace_.pacer, pace_.values);
+    const bool is_whole = is_whole_for_all(tile);
+    for (int row = 0; row < head_state_rows_; row += row_tile) {
+      const int end = row + row_tile < view_.head_rows ? row + row_tile : view_.head_rows;
+      staged.edge = is_whole ? nullptr : edge_of(tile, head, row, end, scratch_.edges);
+      const RowTile rows = rows_at(state, state_row + row);
+      keep_awake<I>();
+      Weigher(scale_, compute).weigh_few({rows, staged}, row, tile_rows_);
+      Products::values(compute.weights, keys_or_values, rows.output, pace_.pacer, pace_.values);
+    }
   }
 
   // ---- many tiles, many row tiles
@@ -147,9 +153,7 @@ class GroupedEngine : public GroupedMemory<Sizes> {
       value_.load(*tiles[t], view_.task.head + head, t, pace_.pacer, 0);
     }
     bool is_whole[Scratch::tiles];  // all rows see all of the tile, and nothing joins the scores
-    for (int t = 0; t < count; ++t)
-      is_whole[t] = !view_.has_terms && view_.coverage(0, view_.head_rows, *tiles[t], mutant()) ==
-                                            skeleton::Coverage::all;
+    for (int t = 0; t < count; ++t) is_whole[t] = is_whole_for_all(*tiles[t]);
     TileJob jobs[jobs_max];
     int count_of_jobs = 0, edges = 0;
     for (int row = 0; row < head_state_rows_; row += 2 * row_tile) {
@@ -228,11 +232,10 @@ class GroupedEngine : public GroupedMemory<Sizes> {
     }
     return edge;
   }
-  /// Null where all rows see the whole tile and nothing joins the scores.
-  const Edge* edge_of_few(const KeyTile& tile, int head) const {
-    const bool is_whole = !view_.has_terms && view_.coverage(0, view_.head_rows, tile, mutant()) ==
-                                                  skeleton::Coverage::all;
-    return is_whole ? nullptr : edge_of(tile, head, 0, view_.head_rows, scratch_.edges);
+  /// All rows see the whole tile and nothing joins the scores.
+  [[nodiscard]] bool is_whole_for_all(const KeyTile& tile) const {
+    return !view_.has_terms &&
+           view_.coverage(0, view_.head_rows, tile, mutant()) == skeleton::Coverage::all;
   }
 
   const skeleton::TaskView& view_;
@@ -242,7 +245,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   const int head_state_rows_;  // rows of a head with padding
   StagedPlane<I, true, Sizes::depth, Scratch::tiles> key_;
   StagedPlane<I, false, Sizes::v_depth, Scratch::tiles> value_;
-  const float scale_;  // to log2 units
+  const float scale_;    // to log2 units
+  const int tile_rows_;  // of an A operand that are computed
   const TileScope<Tile> tiles_;
   const GroupedQueries<I, Sizes> queries_;
   GroupedPace<I, Sizes, Products> pace_;

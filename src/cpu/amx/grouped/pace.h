@@ -16,7 +16,7 @@ namespace folio::inline v1::amx {
 template <class I, class Sizes, class Products>
 class GroupedPace {
  public:
-  explicit GroupedPace(const skeleton::TaskView& view)
+  GroupedPace(const skeleton::TaskView& view, int row_tiles)
       : view_(view),
         planes_{{view.args.key, view.problem.key.head_size},
                 {view.problem.value_in_key ? view.args.key : view.args.value,
@@ -24,12 +24,14 @@ class GroupedPace {
         profile_(machine_profile()) {
     const int lines = tile_keys * (lines_of(planes_[0].view.dtype, planes_[0].head_size) +
                                    lines_of(planes_[1].view.dtype, planes_[1].head_size));
-    const auto share = [lines](int percent, int ticks) {
-      return (lines * percent + 50 * ticks) / (100 * ticks);
-    };
     const PacePercent& percent = bit_width(planes_[0].view.dtype) == 8
                                      ? profile_.amx_grouped.pace_8_bit
                                      : profile_.amx_grouped.pace_16_bit;
+    // each row tile has products of its own
+    const int all = 100 + (row_tiles - 1) * (percent.scores + percent.values);
+    const auto share = [lines, all](int part, int ticks) {
+      return (lines * part + all * ticks / 2) / (all * ticks);
+    };
     key = share(percent.stage_keys, 16 * staged_lines(planes_[0]));
     scores = share(percent.scores, 4 * Products::k_steps);
     value = share(percent.stage_values, 16 * staged_lines(planes_[1]));

@@ -45,7 +45,10 @@ struct TileJob {
 
 /// Memory of a call, 64-byte aligned, reusable by any other call of the thread.
 struct alignas(64) ComputeScratch {
-  float scores[2][32 * 64];   // weights too: see WeightLayout
+  /// [16][64], where a head has few rows.
+  FOLIO_ALWAYS_INLINE float* scores_of_few(int first_row) { return scores[0] + first_row * 64; }
+
+  float scores[2][32 * 64];   // of two jobs, weights too (see WeightLayout); of few rows: of all
   uint16_t weights[16 * 64];  // beside the scores
   float again[16 * 64];       // scores of rows that are weighed again
   float sums[32 * 16];
