@@ -71,6 +71,12 @@ const Shape shapes[] = {
      [](Rng&, size_t n) { return filled(n, [](size_t i) { return static_cast<float>(i); }); }},
     {"descending",
      [](Rng&, size_t n) { return filled(n, [](size_t i) { return -static_cast<float>(i); }); }},
+    {"up and down",
+     [](Rng&, size_t n) {
+       return filled(n, [n](size_t i) { return static_cast<float>(std::min(i, n - i)); });
+     }},
+    {"saw",
+     [](Rng&, size_t n) { return filled(n, [](size_t i) { return static_cast<float>(i % 3); }); }},
     {"all equal", [](Rng&, size_t n) { return filled(n, [](size_t) { return 1.5f; }); }},
     {"ties in runs",
      [](Rng& rng, size_t n) {

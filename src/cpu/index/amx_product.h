@@ -2,9 +2,10 @@
 /// src/cpu/index/amx_product.h: products of the index kernel for AMX: 16 rows of q, of as many
 /// queries as they are, with 64 keys at a time.
 ///
-/// Those of the next rows come before what follows those of the last, so that tiles and vectors
-/// have work at once. Rows are independent of one another: no bit depends on which of them share a
-/// product. ISA-safe: templates on a tag type with a tile vocabulary.
+/// Those of the next rows come before what follows those of the last, and are stored behind it:
+/// tiles and vectors have work at once, and no store waits for a product. Rows are independent of
+/// one another: no bit depends on which of them share a product. ISA-safe: templates on a tag type
+/// with a tile vocabulary.
 #pragma once
 
 #include "cpu/amx/tile/tile.h"
@@ -27,12 +28,13 @@ class AmxIndexProduct {
   template <bool Relu>
   void add(const HeadRows& rows, float* scores) const {
     const int count = rows.queries * rows.group;
-    multiply(rows.q, 0);
-    for (int first = 0, half = 0; first < count; first += product_rows, half = 1 - half) {
-      if (first + product_rows < count)
-        multiply(rows.q + int64_t{first + product_rows} * s_.depth, 1 - half);
-      const int end = first + product_rows < count ? first + product_rows : count;
-      weigh<Relu>(rows, first, end, products_at(half), scores);
+    multiply(rows.q);
+    store();
+    for (int first = 0; first < count; first += product_rows) {
+      const bool is_last = first + product_rows >= count;
+      if (!is_last) multiply(rows.q + int64_t{first + product_rows} * s_.depth);
+      weigh<Relu>(rows, first, is_last ? count : first + product_rows, scores);
+      if (!is_last) store();
     }
   }
 
@@ -40,14 +42,9 @@ class AmxIndexProduct {
   using Tile = typename I::Tile;
   using V = Simd<I>;
 
-  [[nodiscard]] float* products_at(int half) const {
-    return s_.products + half * product_rows * tile_keys;
-  }
-
-  /// 16 rows from `q` on.
-  [[gnu::noinline]] void multiply(const bf16* q, int half) const {
+  /// 16 rows from `q` on, into tiles 4 to 7.
+  [[gnu::noinline]] void multiply(const bf16* q) const {
     const int64_t row = int64_t{s_.depth} * 2, group = int64_t{s_.depth} * 32;
-    float* const to = products_at(half);
     const std::byte* keys = s_.keys;
     Tile::template zero<4>();
     Tile::template zero<5>();
@@ -60,6 +57,9 @@ class AmxIndexProduct {
       add_group<6, 3>(keys + 2 * group);
       add_group<7, 1>(keys + 3 * group);
     }
+  }
+  FOLIO_ALWAYS_INLINE void store() const {
+    float* const to = s_.products;
     Tile::template store<4>(to, 4 * tile_keys);
     Tile::template store<5>(to + 16, 4 * tile_keys);
     Tile::template store<6>(to + 32, 4 * tile_keys);
@@ -71,10 +71,11 @@ class AmxIndexProduct {
     Tile::template dpbf16<C, 0, B>();
   }
 
-  /// Rows [first, end), whose products are `products`, to the scores of their queries.
+  /// Rows [first, end), whose products are stored, to the scores of their queries.
   template <bool Relu>
-  void weigh(const HeadRows& rows, int first, int end, const float* products, float* scores) const {
+  void weigh(const HeadRows& rows, int first, int end, float* scores) const {
     using Sum = WeightedSum<I, Relu>;
+    const float* products = s_.products;
     for (int r = first; r < end;) {
       const int t = r / rows.group, last = (t + 1) * rows.group < end ? (t + 1) * rows.group : end;
       Sum sum(scores + t * tile_keys, s_.scales);

@@ -6,7 +6,7 @@
 ///     weights  [heads of K][queries][group]                  f32
 ///     keys     [4 groups of 16 keys][depth / 2][16 keys][2]  bf16, AMX's B tiles
 ///     scales   [64]                                          of the keys, times the problem's
-///     products [2][16 rows][64 keys]                         f32, before they are weighted
+///     products [16 rows][64 keys]                            f32, before they are weighted
 ///
 /// with depth = head_size rounded up to 32. ISA-safe: always-inline functions and plain structs
 /// only.
@@ -46,7 +46,7 @@ FOLIO_ALWAYS_INLINE Bf16Scratch bf16_scratch_at(void* memory, const IndexProblem
   s.weights = parts.take<float>(rows);
   s.keys = parts.take<std::byte>(int64_t{tile_keys} * s.depth * 2);
   s.scales = parts.take<float>(tile_keys);
-  s.products = parts.take<float>(int64_t{2} * product_rows * tile_keys);
+  s.products = parts.take<float>(int64_t{product_rows} * tile_keys);
   s.bytes = parts.bytes();
   return s;
 }

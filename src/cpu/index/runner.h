@@ -52,6 +52,10 @@ class IndexRunner {
     }
     walk(view, memory, [&](int t, int64_t first, uint64_t seen, const float* scores) {
       float* const row = scores_at(view, t);
+      if (seen == ~uint64_t{0}) {
+        __builtin_memcpy(row + (first - to.first_key), scores, tile_keys * sizeof(float));
+        return;
+      }
       for (uint64_t left = seen; left != 0; left &= left - 1) {
         const int key = __builtin_ctzll(left);
         row[first + key - to.first_key] = scores[key];

@@ -6,19 +6,49 @@
 #include <functional>
 
 namespace folio::inline v1::indexer {
+namespace {
+
+/// The k-th greatest of candidates that all differ; their order is lost. Halves are parted without
+/// a branch on a candidate: what std::nth_element guesses of one is wrong half the time.
+uint64_t kth_greatest(uint64_t* candidates, int32_t count, int32_t k) {
+  constexpr int32_t few = 32;
+  constexpr int rounds = 40;  // as many as pivots of ill luck never take
+  for (int round = 0; count > few && round < rounds; ++round) {
+    const uint64_t a = candidates[0], b = candidates[count / 2], c = candidates[count - 1];
+    const uint64_t pivot = std::max(std::min(a, b), std::min(std::max(a, b), c));
+    int32_t greater = 0;
+    for (int32_t i = 0; i < count; ++i) {
+      const uint64_t candidate = candidates[i];
+      candidates[i] = candidates[greater];
+      candidates[greater] = candidate;
+      greater += candidate > pivot ? 1 : 0;
+    }
+    if (k <= greater) {
+      count = greater;
+    } else {
+      candidates += greater;
+      count -= greater;
+      k -= greater;
+    }
+  }
+  std::nth_element(candidates, candidates + k - 1, candidates + count, std::greater<>());
+  return candidates[k - 1];
+}
+
+}  // namespace
 
 void compact(Top& top, uint64_t* spare) noexcept {
   if (top.count < top.k) return;
   std::copy_n(top.kept, top.count, spare);
-  uint64_t* const last = spare + top.k - 1;
-  std::nth_element(spare, last, spare + top.count, std::greater<>());
-  top.least = *last;
+  top.least = kth_greatest(spare, top.count, top.k);
   top.bound = score_of(top.least);
   top.takes_nan = false;
-  const uint64_t least = top.least;
-  top.count = static_cast<int32_t>(
-      std::remove_if(top.kept, top.kept + top.count, [least](uint64_t c) { return c < least; }) -
-      top.kept);
+  int32_t count = 0;
+  for (int32_t i = 0; i < top.count; ++i) {
+    top.kept[count] = top.kept[i];
+    count += top.kept[i] >= top.least ? 1 : 0;
+  }
+  top.count = count;
 }
 
 void join(Top& top, const uint64_t* candidates, int32_t count, uint64_t* spare) noexcept {
