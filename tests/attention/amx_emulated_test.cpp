@@ -19,8 +19,10 @@ class AmxEmulated : public EmulatedTest {
     options.q_dtype = DType::bf16;
     EmulatedTest::expect_right(emulated_grouped, "attention_grouped_amx_bf16", options);
   }
+  /// With heads of one tile of rows, of a few and of many: each is a way of its own.
   static CaseOptions options_of(DType stored) {
     CaseOptions options;
+    options.sequences = {{1, 77}, {5, 5}, {0, 9}, {1, 3}, {17, 130}, {40, 70}};
     options.key_dtype = options.value_dtype = stored;
     return options;
   }
@@ -62,7 +64,7 @@ TEST_F(AmxEmulated, latent_rows_with_scales_are_right) {
 TEST_F(AmxEmulated, blocks_of_32_elements_are_right) {
   for (const DType stored : block_dtypes) {
     CaseOptions options = options_of(stored);
-    options.sequences = {{1, 77}, {20, 130}, {0, 9}};
+    options.sequences = {{1, 77}, {20, 130}, {40, 70}};
     options.head_size = 96;
     options.page_size = 5;
     expect_right(options);

@@ -102,6 +102,8 @@ class GroupedEngine : public GroupedMemory<Sizes> {
   using Weigher =
       Compute<Tile, Sizes::depth, Sizes::v_depth, row_tile, WeightLayout::beside_scores>;
   static constexpr int jobs_max = GroupedTuning::jobs_max;
+  static_assert(int64_t{GroupedTuning::few_rows} * tile_keys * 4 <= sizeof ComputeScratch::scores,
+                "few_rows: scores of all of them lie there at once");
 
   [[nodiscard]] bool has_few_rows() const { return head_state_rows_ <= GroupedTuning::few_rows; }
   [[nodiscard]] RowTile rows_at(const skeleton::State& state, int state_row) const {
