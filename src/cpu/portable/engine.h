@@ -11,15 +11,15 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/portable/stage.h"
-#include "cpu/portable/tiles.h"
+#include "cpu/portable/floats.h"
 #include "cpu/skeleton/task_runner.h"
 #include "cpu/softmax/one_row.h"
 #include "cpu/softmax/state_math.h"
 
 namespace folio::inline v1::portable {
 
-template <class I>
+/// `Operands`: in which form q, K and V are multiplied.
+template <class I, template <class> class Operands = Floats>
 class PortableEngine {
  public:
   using InstructionSet = I;
@@ -27,15 +27,13 @@ class PortableEngine {
   FOLIO_ALWAYS_INLINE static Mutant mutant() { return I::mutant; }
   static constexpr int tiles_max = 1, ahead_max = 1;
   static int state_rows(const AttentionProblem&) { return row_tile; }
-  static int width(const AttentionProblem& problem) {
-    return static_cast<int>(skeleton::round_up(problem.v_head_size, 16));
-  }
+  static int width(const AttentionProblem& problem) { return Operands<I>::width(problem); }
   static int64_t scratch_bytes(const AttentionProblem& problem) {
-    return scratch_at(nullptr, problem).bytes;
+    return Operands<I>::scratch_bytes(problem);
   }
 
   PortableEngine(const skeleton::TaskView& view, void* memory)
-      : view_(view), problem_(view.problem), s_(scratch_at(memory, view.problem)) {}
+      : view_(view), problem_(view.problem), operands_(view, memory) {}
 
   static int tiles_at_once() { return tiles_max; }
   static bool begins_rows() { return false; }
@@ -45,19 +43,7 @@ class PortableEngine {
                : r;
   }
 
-  void load_queries() const {
-    for (int r = 0; r < view_.rows; ++r) {
-      const std::byte* from = view_.query(r);
-      float* to = s_.q + static_cast<int64_t>(r) * s_.head;
-      Rows<I>::widen(problem_.q_dtype, &from, 1, to, s_.head, problem_.key.head_size);
-      for (int d = 0; d < problem_.key.head_size; ++d) to[d] *= problem_.scale;
-    }
-    // columns behind the head: read by whole vectors, never written out
-    if (s_.v_head != problem_.v_head_size)
-      for (int key = 0; key < tile_keys; ++key)
-        for (int d = problem_.v_head_size; d < s_.v_head; ++d)
-          s_.values[static_cast<int64_t>(key) * s_.v_head + d] = 0.0f;
-  }
+  void load_queries() const { operands_.load_queries(); }
 
   void run(const skeleton::State& state, KeyTile* const* tiles, int, int known) {
     const KeyTile& tile = *tiles[0];
@@ -65,9 +51,11 @@ class PortableEngine {
     pointers_of_ = known > 1 ? tiles[1] : nullptr;
     if (known > 1) find_rows(*tiles[1], next_);
     const int keys = 64 - __builtin_clzll(tile.seen);
-    for (int h = 0; h < view_.task.heads; ++h) {
-      stage(tile, keys, {h, view_.task.heads, known > 1 ? &next_->key : nullptr},
-            {h, view_.task.heads, known > 1 ? &next_->value : nullptr});
+    const int heads = view_.task.heads;
+    for (int h = 0; h < heads; ++h) {
+      operands_.stage_keys(tile, now_->key, {h, heads, known > 1 ? &next_->key : nullptr});
+      if (!problem_.value_in_key)
+        operands_.stage_values(now_->value, {h, heads, known > 1 ? &next_->value : nullptr}, keys);
       attend(state, tile, h * view_.head_rows, keys);
     }
     TilePointers* const done = now_;
@@ -95,26 +83,19 @@ class PortableEngine {
       skeleton::find_rows(view_.args.value, tile, view_.task.head, mutant(), to->value);
   }
 
-  void stage(const KeyTile& tile, int keys, const Turn& key_turn, const Turn& value_turn) const {
-    Stage<I>::keys(s_, view_.args.key, tile, now_->key, key_turn,
-                   problem_.value_in_key ? problem_.v_head_size : 0);
-    if (!problem_.value_in_key)
-      Stage<I>::values(s_, view_.args.value, now_->value, value_turn, keys);
-  }
-
   void attend(const skeleton::State& state, const KeyTile& tile, int begin, int keys) const {
     const int end = begin + view_.head_rows;
-    Tiles<I>::scores(s_, begin, end, problem_.key.head_size);
+    operands_.scores(begin, end);
     for (int r = begin; r < end; ++r)
-      s_.rescale[r] = softmax::OneRow<I>::run(s_.scores + static_cast<int64_t>(r) * tile_keys,
-                                              state, r, view_.seen_by_row(r, tile, mutant()),
-                                              view_.terms_of(r, tile.first, mutant()));
-    Tiles<I>::values(s_, state.output, begin, end, keys);
+      operands_.rescale(r) = softmax::OneRow<I>::run(operands_.scores_of(r), state, r,
+                                                     view_.seen_by_row(r, tile, mutant()),
+                                                     view_.terms_of(r, tile.first, mutant()));
+    operands_.values(state.output, begin, end, keys);
   }
 
   const skeleton::TaskView& view_;
   const AttentionProblem& problem_;
-  const Scratch s_;
+  const Operands<I> operands_;
   TilePointers pointers_[2];
   TilePointers* now_ = &pointers_[0];
   TilePointers* next_ = &pointers_[1];

@@ -56,11 +56,6 @@ struct Stage {
     }
   }
 
- private:
-  static void copy(const float* from, float* to, int n) {
-    for (int i = 0; i < n; ++i) to[i] = from[i];
-  }
-
   /// Rows [first, first + count) of the tile, count <= W, to f32 rows `stride` apart, scaled; rows
   /// that nobody sees become zero.
   static void fetch(const PagedKVView& view, const RowPointers& at, const Turn& turn, int first,
@@ -78,6 +73,11 @@ struct Stage {
       scale(view, run, first + i - run.first, at.head + turn.head,
             to + static_cast<int64_t>(i) * stride);
     }
+  }
+
+ private:
+  static void copy(const float* from, float* to, int n) {
+    for (int i = 0; i < n; ++i) to[i] = from[i];
   }
 
   /// Granule by granule.
