@@ -44,6 +44,12 @@ if(NOT FOLIO_LEVELS)
   set(FOLIO_KERNELS portable)
 endif()
 
+# What an emulated processor, or the portable kernel alone, is tested with: FOLIO_PORTABLE_TESTS.
+set(FOLIO_FEW_TESTS OFF)
+if(FOLIO_KERNELS STREQUAL portable OR CMAKE_CROSSCOMPILING)
+  set(FOLIO_FEW_TESTS ON)
+endif()
+
 if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()

@@ -212,7 +212,7 @@ endfunction()
 # share a program, which runs those of the sources that it is given; ALONE: this one, with what it links or defines, does not.
 function(folio_test name)
   cmake_parse_arguments(arg "ALONE;BUSY" "" "SOURCES;LINKS;LABELS" ${ARGN})
-  if(FOLIO_KERNELS STREQUAL portable AND NOT name IN_LIST FOLIO_PORTABLE_TESTS)
+  if(FOLIO_FEW_TESTS AND NOT name IN_LIST FOLIO_PORTABLE_TESTS)
     return()
   endif()
   if(name IN_LIST FOLIO_FIRST_TESTS AND NOT FOLIO_SANITIZE)

@@ -8,6 +8,7 @@
 #include "cpu/amx/latent/latent.h"
 #include "cpu/avx512/kernels.h"
 #include "cpu/features.h"
+#include "cpu/neon/kernels.h"
 #include "cpu/packed/kernels.h"
 #include "cpu/portable/portable.h"
 #include "cuda/attention_kernel.h"
@@ -86,7 +87,7 @@ constexpr Kernel all_kernels[] = {
                   cuda::mla_small_kernel),
     prefill_kernel("attention_cuda_prefill_bf16", DType::bf16),
     prefill_kernel("attention_cuda_prefill_f16", DType::f16),
-#ifndef FOLIO_PORTABLE_KERNELS_ONLY
+#ifdef FOLIO_LEVELS_OF_X86_64
 #ifndef FOLIO_WITHOUT_AMX_BF16
     {.name = "attention_latent_amx_bf16",
      .needs = needs_amx_bf16,
@@ -177,6 +178,19 @@ constexpr Kernel all_kernels[] = {
      .geometry = portable::geometry,
      .run = x86_64_v3::run_portable,
      .finish = x86_64_v3::finish_portable},
+#endif
+#ifdef FOLIO_LEVELS_OF_AARCH64
+    {.name = "attention_neon_bf16",
+     .needs = needs_arm_bf16,
+     .promises = Reproducible::per_query,
+     .supports = neon::supports_bf16,
+     .refuse = portable::refuse,
+     .geometry = neon::geometry_bf16,
+     .run = arm_bf16::run_portable,
+     .finish = arm_bf16::finish_portable,
+     .arithmetic = Arithmetic::bf16_dot,
+     .weights = DType::bf16,
+     .operands = DType::bf16},
 #endif
     {.name = "attention_paged_any_" FOLIO_BASELINE,
      .needs = needs_cpu,

@@ -8,6 +8,10 @@
 #include <unistd.h>
 #endif
 
+#ifdef __aarch64__
+#include <sys/auxv.h>
+#endif
+
 #include <atomic>
 
 namespace folio::inline v1 {
@@ -95,6 +99,11 @@ Processor detect() {
 Processor detect() {
   Processor p;
   p.capabilities = needs_cpu;
+#ifdef __aarch64__
+  constexpr unsigned long i8mm = 1 << 13, bf16 = 1 << 14;
+  if ((getauxval(AT_HWCAP2) & (i8mm | bf16)) == (i8mm | bf16))
+    p.capabilities |= Capability::arm_bf16;
+#endif
   return p;
 }
 

@@ -21,6 +21,8 @@ constexpr Words words_of(Capability capability) {
       return {"AVX512-BF16", "this machine lacks the AVX512-BF16 instructions"};
     case Capability::amx_bf16:
       return {"AMX-BF16", "this machine lacks AMX-BF16, or the system refuses it"};
+    case Capability::arm_bf16:
+      return {"Arm BF16", "this machine lacks Arm's BF16 or I8MM instructions"};
     case Capability::cuda:
       return {"CUDA", "the kernel runs on CUDA devices of compute capability 8.0 or later"};
     case Capability::tensor_maps:

@@ -7,11 +7,11 @@
 namespace folio::inline v1::mask {
 namespace {
 
-#ifdef FOLIO_PORTABLE_KERNELS_ONLY
-constexpr const Scanner* all_scanners[] = {&baseline::mask_scanner};
-#else
+#ifdef FOLIO_LEVELS_OF_X86_64
 constexpr const Scanner* all_scanners[] = {&x86_64_v4::mask_scanner, &x86_64_v3::mask_scanner,
                                            &baseline::mask_scanner};
+#else
+constexpr const Scanner* all_scanners[] = {&baseline::mask_scanner};
 #endif
 
 }  // namespace

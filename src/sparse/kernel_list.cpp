@@ -13,7 +13,7 @@ namespace folio::inline v1 {
 namespace {
 
 constexpr IndexKernel all_index_kernels[] = {
-#ifndef FOLIO_PORTABLE_KERNELS_ONLY
+#ifdef FOLIO_LEVELS_OF_X86_64
 #ifndef FOLIO_WITHOUT_AMX_BF16
     {.name = "index_amx_bf16",
      .needs = needs_amx_bf16,

@@ -10,7 +10,7 @@ namespace folio::inline v1::pages {
 namespace {
 
 constexpr const Kernel* all_kernels[] = {
-#ifndef FOLIO_PORTABLE_KERNELS_ONLY
+#ifdef FOLIO_LEVELS_OF_X86_64
     &x86_64_v4::pages_kernel, &x86_64_v3::pages_kernel,
 #endif
     &baseline::pages_kernel};

@@ -9,6 +9,17 @@
 
 #include "folio/core/host_device.h"
 
+#ifdef __aarch64__
+#include "cpu/vec/neon_lanes.h"
+
+namespace folio::inline v1 {
+
+using BaselineLanes = NeonLanes;
+
+}  // namespace folio::inline v1
+
+#else
+
 namespace folio::inline v1 {
 
 struct BaselineLanes {
@@ -53,3 +64,5 @@ struct BaselineLanes {
 };
 
 }  // namespace folio::inline v1
+
+#endif
