@@ -64,6 +64,8 @@ class Squares {
   }
 
   void stage_keys(const KeyTile& tile, const RowPointers& at, const Turn& turn) const {
+    find_scales(view_.args.key, at, turn, s_.key_scales);
+    if (problem_.value_in_key) find_scales(view_.args.key, at, turn, s_.value_scales);
     for (int first = 0; first < tile_keys; first += 4) {
       if ((tile.seen >> first & 15) == 0 && !problem_.value_in_key) continue;  // scores are not read
       const bf16* row[4];
@@ -74,6 +76,7 @@ class Squares {
     }
   }
   void stage_values(const RowPointers& at, const Turn& turn, int keys) const {
+    find_scales(view_.args.value, at, turn, s_.value_scales);
     for (int first = 0; first < keys; first += 4) {
       const bf16* row[4];
       find_rows(view_.args.value, at, turn, first, row);
@@ -113,6 +116,8 @@ class Squares {
       floats = parts.take<float>(head_max);
       scores = parts.take<float>(int64_t{row_tile + 1} * tile_keys);
       rescale = parts.take<float>(row_tile);
+      key_scales = parts.take<float>(tile_keys);
+      value_scales = parts.take<float>(tile_keys);
       bytes = parts.bytes();
     }
     bf16* q;
@@ -123,6 +128,8 @@ class Squares {
     float* floats;  // [head_max], a row on its way
     float* scores;
     float* rescale;
+    float* key_scales;    // [64], of scores
+    float* value_scales;  // [64], of weights
     int64_t bytes;
   };
   alignas(16) static constexpr bf16 zeros[head_max] = {};
@@ -160,15 +167,35 @@ class Squares {
       const std::byte* const from = skeleton::row_of_head(view, at, turn, first + i);
       row[i] = from == nullptr ? zeros
                : is_stored     ? reinterpret_cast<const bf16*>(from)
-                               : in_bf16(view, at, turn, first + i, s_.rows + i * head_max);
+                               : in_bf16(view, at, turn, first + i, from, s_.rows + i * head_max);
     }
   }
+  /// Elements as they are stored, which bf16 holds, or with scales that vary along the row.
   const bf16* in_bf16(const PagedKVView& view, const RowPointers& at, const Turn& turn, int key,
-                      bf16* to) const {
+                      const std::byte* from, bf16* to) const {
+    if (!scales_vary(view)) {
+      Rows<I>::template row_to<bf16>(view.dtype)(from, to, view.head_size);
+      return to;
+    }
     Stage<I>::fetch(view, at, turn, key, 1, s_.floats, 0);
     for (int d = 0; d < view.head_size; d += 8)
       store(to + d, I::template rounded_rows<H>(V::load(s_.floats + d), V::load(s_.floats + d + 4)));
     return to;
+  }
+  static bool scales_vary(const PagedKVView& view) {
+    return view.scales.data != nullptr && view.scales.granularity < view.head_size;
+  }
+  /// What scores, or weights, are multiplied by.
+  static void find_scales(const PagedKVView& view, const RowPointers& at, const Turn& turn,
+                          float* to) {
+    const bool have_scales = view.scales.data != nullptr && !scales_vary(view);
+    for (int k = 0; k < tile_keys; ++k)
+      to[k] = have_scales && at.row[k] != nullptr ? scale_of_row(view, at, turn, k) : 1.0f;
+  }
+  static float scale_of_row(const PagedKVView& view, const RowPointers& at, const Turn& turn, int k) {
+    const TileRun& run = *at.run[k];
+    const TileRows rows = PageCursor::scale_rows(view, run, at.head + turn.head);
+    return Stage<I>::reading_at(view, rows.data + (k - run.first) * rows.stride_bytes).scale;
   }
   void put_keys(const bf16* a, const bf16* b, int pair) const {
     bf16* to = key_pair(pair);
@@ -223,8 +250,9 @@ class Squares {
       for (int p = 0; p < Pairs; ++p) {
         float* const to = scores_of(row + 2 * p) + key;
         for (int c = 0; c < columns; c += 2) {
-          V::store(to + 2 * c, first_rows(sum[p][c], sum[p][c + 1]) * problem_.scale);
-          V::store(to + tile_keys + 2 * c, second_rows(sum[p][c], sum[p][c + 1]) * problem_.scale);
+          const F scale = V::load(s_.key_scales + key + 2 * c) * problem_.scale;
+          V::store(to + 2 * c, first_rows(sum[p][c], sum[p][c + 1]) * scale);
+          V::store(to + tile_keys + 2 * c, second_rows(sum[p][c], sum[p][c + 1]) * scale);
         }
       }
     }
@@ -234,9 +262,11 @@ class Squares {
   void round_weights(int row, int end, int pair, int count) const {
     bf16* to = s_.weights + int64_t{pair} * quads * square;
     const float *const a = scores_of(row), *const b = scores_of(row + 1);
-    for (int quad = 0; quad < count; ++quad, to += square)
-      store(to, I::template rounded_rows<H>(V::load(a + 4 * quad),
-                                            row + 1 < end ? V::load(b + 4 * quad) : F{}));
+    for (int quad = 0; quad < count; ++quad, to += square) {
+      const F scale = V::load(s_.value_scales + 4 * quad);
+      const F second = row + 1 < end ? V::load(b + 4 * quad) * scale : F{};
+      store(to, I::template rounded_rows<H>(V::load(a + 4 * quad) * scale, second));
+    }
   }
 
   template <int Pairs>

@@ -75,6 +75,14 @@ struct Stage {
     }
   }
 
+  /// How the elements of a granule are read whose scale lies there.
+  FOLIO_ALWAYS_INLINE static detail::GranuleReading reading_at(const PagedKVView& view,
+                                                               const std::byte* at) {
+    if (I::mutant == Mutant::zero_points_ignored)
+      return detail::reading_at(view.dtype, without_zero_points(view.scales), at);
+    return detail::reading_at(view.dtype, view.scales, at);
+  }
+
  private:
   static void copy(const float* from, float* to, int n) {
     for (int i = 0; i < n; ++i) to[i] = from[i];
@@ -98,12 +106,6 @@ struct Stage {
       }
       to += count;
     }
-  }
-  FOLIO_ALWAYS_INLINE static detail::GranuleReading reading_at(const PagedKVView& view,
-                                                               const std::byte* at) {
-    if (I::mutant == Mutant::zero_points_ignored)
-      return detail::reading_at(view.dtype, without_zero_points(view.scales), at);
-    return detail::reading_at(view.dtype, view.scales, at);
   }
   static void read(float* to, int count, const detail::GranuleReading& reading) {
     int d = 0;
