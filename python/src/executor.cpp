@@ -26,35 +26,16 @@ std::atomic<int> wanted_threads = 0;
 std::atomic<Threads> wanted_owner = Threads::automatic;
 std::atomic<bool> is_forked = false;
 
-struct Loop {
-  int64_t n = 0;
-  void (*task)(void*, int64_t) noexcept = nullptr;
-  void* arg = nullptr;
-  std::atomic<int64_t> next = 0;
-
-  static void work(void* self) {
-    Loop& loop = *static_cast<Loop*>(self);
-    for (int64_t i; (i = loop.next.fetch_add(1, std::memory_order_relaxed)) < loop.n;)
-      loop.task(loop.arg, i);
-  }
-};
-
-int openmp_threads(void*) {
+int openmp_threads() {
   const int wanted = wanted_threads.load(std::memory_order_relaxed);
   return wanted > 0 ? wanted : runtime.load(std::memory_order_acquire)->max_threads();
 }
 
 /// The team keeps its size whatever the number of tasks: runtimes end and start threads otherwise.
-void openmp_for(void*, int64_t n, void (*task)(void*, int64_t) noexcept, void* arg) {
-  Loop loop;
-  loop.n = n;
-  loop.task = task;
-  loop.arg = arg;
-  const int threads = openmp_threads(nullptr);
-  if (n <= 1 || threads <= 1) return Loop::work(&loop);
-  runtime.load(std::memory_order_acquire)
-      ->parallel(Loop::work, &loop, static_cast<unsigned>(threads), 0);
-}
+const ThreadTeam openmp_team = {openmp_threads, [](int threads, void (*region)(void*), void* arg) {
+                                  runtime.load(std::memory_order_acquire)
+                                      ->parallel(region, arg, static_cast<unsigned>(threads), 0);
+                                }};
 
 template <class Function>
 Function* symbol(const char* name) {
@@ -70,7 +51,7 @@ const Runtime* current_runtime() {
 }  // namespace
 
 Executor current_executor() {
-  if (current_runtime() != nullptr) return {nullptr, openmp_threads, openmp_for};
+  if (current_runtime() != nullptr) return team_executor(&openmp_team);
   return thread_pool_executor(wanted_threads.load(std::memory_order_relaxed));
 }
 

@@ -3,7 +3,8 @@
 ///
 /// folio's own (thread_pool_executor), until a library with an OpenMP runtime is seen (torch): from
 /// then on that runtime's, so that both take turns on the same threads instead of pushing each
-/// other off the cores, unless set_threads says otherwise. One number says how many.
+/// other off the cores, unless set_threads says otherwise; folio's own again while others are on
+/// the cores of those (team_executor). One number says how many.
 #pragma once
 
 #include <string>

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "core/own_threads.h"
+#include "core/team_loop.h"
 #include "core/thread_pool.h"
 #include "folio/core/execution.h"
 
@@ -44,6 +45,16 @@ Executor default_executor(int threads) noexcept {
 
 Executor thread_pool_executor(int threads) noexcept {
   return {context_of(threads), thread_pool::count, thread_pool::parallel_for};
+}
+
+Executor team_executor(const ThreadTeam* team) noexcept {
+  if (team == nullptr || team->size == nullptr || team->run == nullptr) return {};
+  return {const_cast<ThreadTeam*>(team),
+          [](void* context) { return static_cast<const ThreadTeam*>(context)->size(); },
+          [](void* context, int64_t n, LoopTask task, void* arg) {
+            const auto* const of = static_cast<const ThreadTeam*>(context);
+            run_team_loop(of->run, of->size(), n, task, arg);
+          }};
 }
 
 }  // namespace folio::inline v1

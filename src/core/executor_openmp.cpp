@@ -5,8 +5,17 @@
 #include <algorithm>
 
 #include "core/own_threads.h"
+#include "core/team_loop.h"
 
 namespace folio::inline v1 {
+namespace {
+
+void run_team(int threads, void (*region)(void* arg), void* arg) {
+#pragma omp parallel num_threads(threads)
+  region(arg);
+}
+
+}  // namespace
 
 int own_threads::count(void* context) {
   const auto threads = static_cast<int>(reinterpret_cast<intptr_t>(context));
@@ -14,17 +23,11 @@ int own_threads::count(void* context) {
 }
 
 void own_threads::parallel_for(void* context, int64_t n, LoopTask task, void* arg) {
-  const int threads = count(context);
-  if (n <= 1 || threads == 1) {
-    for (int64_t i = 0; i < n; ++i) task(arg, i);
-    return;
-  }
   // More threads than tasks would be started for nothing, and the runtime ends the process where
   // it cannot. Up to the usual number the team keeps its size: a smaller one ends threads.
-  const auto team =
-      static_cast<int>(std::min<int64_t>(threads, std::max<int64_t>(n, omp_get_max_threads())));
-#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
-  for (int64_t i = 0; i < n; ++i) task(arg, i);
+  const auto team = static_cast<int>(
+      std::min<int64_t>(count(context), std::max<int64_t>(n, omp_get_max_threads())));
+  run_team_loop(run_team, team, n, task, arg);
 }
 
 }  // namespace folio::inline v1

@@ -46,7 +46,8 @@ struct Executor {
 /// The library's own threads (OpenMP's, or those of thread_pool_executor where built without it),
 /// started at first use. `threads` <= 0: as many as the machine offers. More threads than that are
 /// started only as far as there are tasks for them. Right for engines that have OpenMP regions of
-/// their own, whose team it shares. Thread safety: usable from any thread.
+/// their own, whose team it shares, and, as team_executor says, for machines that others share.
+/// Thread safety: usable from any thread.
 [[nodiscard]] FOLIO_EXPORT Executor default_executor(int threads = 0) noexcept;
 
 /// Threads of folio's own, one pool in a process, started at first use, as many as a call asks for.
@@ -60,10 +61,26 @@ struct Executor {
 /// cores the caller that starts them has bound itself to; where it may run on others, they may run
 /// where it may.
 ///
-/// Right for engines without OpenMP, on machines that they share: beside a team that spins between
-/// its regions a step of 0.2 ms takes twice as long as on default_executor
-/// (docs/design/0003-threads.md). `threads` and thread safety as above.
+/// Right for engines without OpenMP: beside a team that spins between its regions a step of 0.2 ms
+/// takes twice as long as on default_executor (docs/design/0003-threads.md). `threads` and thread
+/// safety as above.
 [[nodiscard]] FOLIO_EXPORT Executor thread_pool_executor(int threads = 0) noexcept;
+
+/// Threads of the caller's that run a region together, as those of an OpenMP runtime do.
+struct ThreadTeam {
+  /// How many there are; one or less: tasks run on the calling thread.
+  int (*size)() = nullptr;
+  /// Calls region(arg) on the calling thread and once on each of up to `threads` - 1 others, and
+  /// returns when all have returned.
+  void (*run)(int threads, void (*region)(void* arg), void* arg) = nullptr;
+};
+
+/// The threads of `team`, which has both functions and outlives the executor. A team waits for each
+/// of its threads, also for one that has no task and no core: where loops are seen to wait so, they
+/// run on as many threads of thread_pool_executor instead, and the team is asked again after 64 to
+/// 1,024 of them. Null, or a team without a function: an executor without functions, which every
+/// call of folio refuses. Thread safety: usable from any thread that may call `run`.
+[[nodiscard]] FOLIO_EXPORT Executor team_executor(const ThreadTeam* team) noexcept;
 
 /// Caller-owned memory. Where folio takes one it says which alignment it needs (64 bytes unless
 /// said otherwise).
