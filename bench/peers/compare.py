@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import datetime
 import os
+import statistics
 import sys
 import tempfile
 import time
@@ -26,7 +27,7 @@ import report
 from contenders import ENTRIES, contenders_of
 from problem import Problem, relative_rms
 from shapes import SETS, SHAPES, Shape
-from turns import Gone, Result, Worker, machine_seconds, set_up, take_turns
+from turns import Gone, Neighbours, Result, Worker, machine_seconds, set_up, take_turns
 
 HERE = Path(__file__).resolve().parent
 ROOFS = {"R": "read", "P": "arithmetic"}
@@ -40,7 +41,7 @@ class Comparison:
     def __init__(self, options: argparse.Namespace, threads: int, folder: Path) -> None:
         self._options, self._threads, self._folder = options, threads, folder
         self._workers: dict[str, Worker] = {}
-        self._refused: dict[str, str] = {}
+        self._neighbours = Neighbours(max(options.neighbours, default=0))
 
     def run(self, shape: Shape) -> dict:
         """The shape's part of the results."""
@@ -55,7 +56,10 @@ class Comparison:
         for worker in workers:
             results[worker.name] = self._set_up_checked(worker, shape, want, errors)
         before, begin = (machine_seconds(), self._own_seconds()), time.monotonic()
-        take_turns([*roofs, *workers], results, self._options.rounds, self._options.seconds)
+        take_turns(
+            [*roofs, *workers], results, self._options.rounds, self._options.seconds,
+            (self._neighbours, self._options.neighbours),
+        )  # fmt: skip
         machine, own = machine_seconds() - before[0], self._own_seconds() - before[1]
         strangers = max(0.0, machine - own) / (time.monotonic() - begin)
         rows = [self._row(name, results[name], errors.get(name)) for name in names]
@@ -63,11 +67,13 @@ class Comparison:
             "shape": shape.name, "what": shape.describe(), "kind": shape.kind, "tokens": shape.tokens,
             "threads": self._threads, "flops": shape.flops, "strangers": round(strangers, 2),
             "roofs": {w.name: self._roof(results[w.name]) for w in roofs}, "rows": rows,
+            "neighbours": self._options.neighbours,
         }  # fmt: skip
 
     def stop(self) -> None:
         for worker in self._workers.values():
             worker.stop()
+        self._neighbours.stop()
 
     def _worker(self, name: str) -> Worker:
         if name not in self._workers:
@@ -87,7 +93,8 @@ class Comparison:
                 worker.ask({"drop": True}, 60.0)
 
     def _own_seconds(self) -> float:
-        return sum(worker.cpu_seconds() for worker in self._workers.values()) + time.process_time()
+        workers = sum(worker.cpu_seconds() for worker in self._workers.values())
+        return workers + self._neighbours.cpu_seconds() + time.process_time()
 
     def _roof_message(self, shape: Shape) -> dict:
         """Pages of one plane, whole or head by head, scattered, as many as others rotate through."""
@@ -117,6 +124,8 @@ class Comparison:
             "best_ms": result.best() * 1e3, "median_ms": calls[len(calls) // 2] * 1e3,
             "calls": len(calls), "bytes": result.answer["bytes"], "relative_rms": error,
             "wrong": ENTRIES[name].is_wrong(error),
+            "mean_ms": statistics.fmean(calls) * 1e3,
+            "beside": {str(count): timed(beside) for count, beside in result.beside.items() if beside},
         }  # fmt: skip
 
     def _roof(self, result: Result) -> dict:
@@ -125,6 +134,11 @@ class Comparison:
         calls = sorted(result.calls)
         return {"best": calls[-1], "median": calls[len(calls) // 2],
                 "how": result.answer["how"]}  # fmt: skip
+
+
+def timed(calls: list[float]) -> dict:
+    """Of calls beside neighbours."""
+    return {"mean_ms": statistics.fmean(calls) * 1e3, "median_ms": statistics.median(calls) * 1e3}
 
 
 def chosen(name: str, prefixes: list[str]) -> bool:
@@ -161,6 +175,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--rotate-mib", type=int, default=rotated_bytes() >> 20, help="of caches in decode"
     )
+    counts = lambda text: [int(word) for word in words(text)]
+    parser.add_argument(
+        "--neighbours", type=counts, default=[], help="each round again beside so many busy processes, e.g. 1,2"
+    )
     parser.add_argument("--roofs", help="the program roof_worker")
     parser.add_argument("--commit", default="unknown")
     parser.add_argument(
@@ -168,7 +186,8 @@ def parse() -> argparse.Namespace:
     )
     options = parser.parse_args()
     unknown = [word for word in options.shapes if word not in SETS and word not in SHAPES]
-    if unknown or min(options.threads, options.rounds) < 1 or options.seconds <= 0:
+    least = min(options.threads, options.rounds, *options.neighbours)
+    if unknown or least < 1 or options.seconds <= 0:
         parser.error(
             f"unknown shapes: {', '.join(unknown)}" if unknown else "expected positive numbers"
         )

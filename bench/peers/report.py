@@ -175,6 +175,39 @@ def table(parts: list[dict]) -> str:
     return text
 
 
+def beside_cell(row: dict, count: str) -> str:
+    """The mean beside so many neighbours, in brackets mean and median over those of a quiet machine."""
+    there = row.get("beside", {}).get(count)
+    if there is None:
+        return NONE
+    ratios = [there[key] / row[key] for key in ("mean_ms", "median_ms")]
+    return f"{duration(there['mean_ms'])} ({ratios[0]:.1f}, {ratios[1]:.1f})"
+
+
+def beside_table(parts: list[dict], count: str) -> str:
+    """A column for each shape, a row for each contender that ran beside `count` neighbours."""
+    names = [r["contender"] for p in parts for r in p["rows"] if count in r.get("beside", {})]
+    text = line("mean (over quiet: mean, median)", *(part["shape"] for part in parts))
+    text += line(*["---"] * (len(parts) + 1))
+    for name in dict.fromkeys(names):
+        rows = [next((r for r in p["rows"] if r["contender"] == name), {}) for p in parts]
+        text += line(name, *(beside_cell(row, count) for row in rows))
+    return text
+
+
+def beside_tables(parts: list[dict]) -> str:
+    """For each number of threads, and of busy processes beside."""
+    text = ""
+    for threads in sorted({part["threads"] for part in parts}, reverse=True):
+        here = [part for part in parts if part["threads"] == threads]
+        for count in sorted({str(n) for part in here for n in part.get("neighbours", [])}):
+            shapes = [p for p in here if any(count in r.get("beside", {}) for r in p["rows"])]
+            processes = f"{count} busy process{'es' if count != '1' else ''}"
+            text += f"\n### Beside {processes}, {threads_word(threads)}\n\n"
+            text += beside_table(shapes, count)
+    return text
+
+
 def notes(parts: list[dict]) -> str:
     """Accuracy, versions, and who is missing and why."""
     errors, reasons, versions, kernels = {}, {}, {}, {}
@@ -234,7 +267,7 @@ def tables(results: dict, only: set | None = None) -> str:
             here = [p for p in parts if p["kind"] == kind and p["threads"] == threads]
             if here:
                 text += f"\n### {title}, {threads_word(threads)}\n\n{table(here)}"
-    return f"{text}\n{notes(parts)}"
+    return f"{text}{beside_tables(parts)}\n{notes(parts)}"
 
 
 def behind(parts: list[dict]) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -10,6 +11,7 @@ import select
 import signal
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,19 +53,14 @@ class Worker:
         self._process.kill()
         self._process.wait()
         for pipe in self._process.stdin, self._process.stdout:
-            pipe.close()
+            with contextlib.suppress(BrokenPipeError):  # what it was asked last, and will not read
+                pipe.close()
         self._process = None
 
     def cpu_seconds(self) -> float:
         """Of its processes so far."""
-        if self._process is None:
-            return self._cpu_seconds_before
-        try:
-            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return self._cpu_seconds_before
-        ticks = int(fields[11]) + int(fields[12])
-        return self._cpu_seconds_before + ticks / os.sysconf("SC_CLK_TCK")
+        now = 0.0 if self._process is None else process_seconds(self._process.pid)
+        return self._cpu_seconds_before + now
 
     def _line(self, seconds: float) -> bytes:
         """One answer. Nothing else is on its way, so that a buffer of ours cannot hide part of it."""
@@ -92,6 +89,30 @@ class Worker:
         raise Gone(reason)
 
 
+class Neighbours:
+    """Processes that compute without pause while they are wanted, as strangers on a shared machine."""
+
+    def __init__(self, most: int) -> None:
+        command = [sys.executable, "-c", "while True: pass"]
+        self._processes = [subprocess.Popen(command) for _ in range(most)]
+        self.wake(0)
+
+    def wake(self, count: int) -> None:
+        """The first `count` run on, the others stand still."""
+        for i, process in enumerate(self._processes):
+            process.send_signal(signal.SIGCONT if i < count else signal.SIGSTOP)
+
+    def stop(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+        self._processes = []
+
+    def cpu_seconds(self) -> float:
+        """Of those that there are now."""
+        return sum(process_seconds(process.pid) for process in self._processes)
+
+
 @dataclasses.dataclass
 class Result:
     """What one contender did in one shape."""
@@ -101,6 +122,9 @@ class Result:
     rounds: list[list[float]] = dataclasses.field(
         default_factory=list
     )  # seconds, or rates of a roof
+    beside: dict[int, list[float]] = dataclasses.field(
+        default_factory=dict
+    )  # seconds of calls beside so many neighbours
 
     @property
     def calls(self) -> list[float]:
@@ -120,22 +144,51 @@ def set_up(worker: Worker, message: dict) -> Result:
 
 
 def take_turns(
-    workers: Sequence[Worker], results: dict[str, Result], rounds: int, seconds: float
+    workers: Sequence[Worker],
+    results: dict[str, Result],
+    rounds: int,
+    seconds: float,
+    beside: tuple[Neighbours, Sequence[int]] | None = None,
 ) -> None:
-    """`rounds` rounds over those that are set up, every other one in reverse."""
+    """`rounds` rounds over those that are set up, every other one in reverse.
+
+    `beside`: neighbours, and how many of them each round is done again beside: by all but roofs."""
     for number in range(rounds):
-        for worker in workers if number % 2 == 0 else reversed(workers):
-            result = results[worker.name]
-            calls = result.calls
-            if result.refused or (len(calls) >= SLOW_CALLS and SLOW_SECONDS < min(calls) < 1e6):
-                continue
-            time.sleep(PAUSE_SECONDS)
-            try:
-                answer = worker.ask({"turn": seconds}, TURN_SECONDS)
-            except Gone as reason:
-                result.refused = str(reason)
-                continue
-            result.rounds.append(answer["seconds"] if "seconds" in answer else answer["per_second"])
+        order = list(workers) if number % 2 == 0 else list(reversed(workers))
+        for worker in order:
+            answer = _turn(worker, results[worker.name], results[worker.name].calls, seconds)
+            if answer:
+                rates = answer.get("per_second")
+                results[worker.name].rounds.append(answer["seconds"] if rates is None else rates)
+        for count in beside[1] if beside else ():
+            beside[0].wake(count)
+            for worker in order:
+                result = results[worker.name]
+                if result.rounds and "how" not in result.answer:
+                    calls = result.beside.setdefault(count, [])
+                    calls += _turn(worker, result, calls, seconds).get("seconds", [])
+            beside[0].wake(0)
+
+
+def _turn(worker: Worker, result: Result, calls: Sequence[float], seconds: float) -> dict:
+    """The answer; none of a worker that is gone, or so slow that its `calls` are enough."""
+    if result.refused or (len(calls) >= SLOW_CALLS and SLOW_SECONDS < min(calls) < 1e6):
+        return {}
+    time.sleep(PAUSE_SECONDS)
+    try:
+        return worker.ask({"turn": seconds}, TURN_SECONDS)
+    except Gone as reason:
+        result.refused = str(reason)
+        return {}
+
+
+def process_seconds(pid: int) -> float:
+    """Processor seconds that a process has used; 0 once it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def machine_seconds() -> float:

@@ -10,6 +10,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, sys.argv[1])
@@ -32,6 +33,11 @@ for n, line in enumerate(sys.stdin):
 
 def worker(name, *command):
     return turns.Worker(name, command, dict(os.environ))
+
+
+def state(process):
+    """A letter: T where it has been stopped."""
+    return pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def row(contender, best_ms, **more):
@@ -78,6 +84,36 @@ class Turns(unittest.TestCase):
         for _ in range(2):
             with self.assertRaisesRegex(turns.Gone, "ended, status 3"):
                 dying.ask({}, 10.0)
+
+    def test_one_that_was_killed_before_it_was_asked_is_reported(self):
+        dying = worker("d", sys.executable, "-c", "input(); print('{}')")
+        self.assertEqual(dying.ask({}, 10.0), {})
+        dying._process.wait()  # the next line goes into a broken pipe
+        with self.assertRaisesRegex(turns.Gone, "ended, status 0"):
+            dying.ask({"turn": 0.1}, 10.0)
+        self.assertEqual(dying.ask({}, 10.0), {})
+        dying.stop()
+
+    def test_rounds_are_done_again_beside_neighbours_by_all_but_roofs(self):
+        results = {each.name: turns.Result() for each in self.workers}
+        results["c"].answer = {"how": "a roof"}
+        neighbours = turns.Neighbours(2)
+        try:
+            before = neighbours.cpu_seconds()
+            turns.take_turns(self.workers, results, 2, 0.01, (neighbours, [1, 2]))
+            self.assertEqual(self.log.read_text(), "abc" "ab" "ab" "cba" "ba" "ba")
+            self.assertEqual({n: r.beside for n, r in results.items()},
+                             {"a": {1: [0.25] * 4, 2: [0.25] * 4}, "b": {1: [0.75] * 4, 2: [0.75] * 4}, "c": {}})
+            self.assertEqual(len(results["a"].calls), 4)
+            neighbours.wake(2)
+            while neighbours.cpu_seconds() < before + 0.05:  # for ever, where they do not run
+                time.sleep(0.01)
+            neighbours.wake(0)
+            while any(state(each) != "T" for each in neighbours._processes):
+                time.sleep(0.01)
+        finally:
+            neighbours.stop()
+        self.assertEqual(neighbours.cpu_seconds(), 0.0)
 
     def test_one_that_does_not_answer_is_ended(self):
         silent = worker("s", sys.executable, "-c", "input(); input()")
@@ -168,6 +204,17 @@ class Tables(unittest.TestCase):
         here = part(row("folio hm", 0.25), row("folio tm", 0.05), row("fast", 0.06))
         self.assertIn("| dec: 1 x 1 | 2 | 50 µs (tm) | 400 % R | 60 µs | fast | 1.20 |",
                       report.short_table({"machine": "m", "shapes": [here]}))
+
+    def test_what_neighbours_cost_has_a_table_for_each_number_of_them(self):
+        beside = {"1": {"mean_ms": 3.0, "median_ms": 1.5}, "2": {"mean_ms": 8.0, "median_ms": 4.0}}
+        here = part(row("folio hm", 0.25, mean_ms=2.0, median_ms=1.0, beside=beside),
+                    row("fast", 0.5, mean_ms=1.0, beside={}), neighbours=[1, 2])
+        text = report.tables({"machine": "m", "shapes": [here, part(row("folio hm", 1.0), shape="quiet")]})
+        self.assertIn("### Beside 1 busy process, 2 threads\n\n| mean (over quiet: mean, median) | dec |\n", text)
+        self.assertIn("| folio hm | 3 ms (1.5, 1.5) |\n", text)
+        self.assertIn("### Beside 2 busy processes, 2 threads\n", text)
+        self.assertIn("| folio hm | 8 ms (4.0, 4.0) |\n", text)
+        self.assertNotIn("### Beside", report.tables({"machine": "m", "shapes": [part(row("folio hm", 1.0))]}))
 
     def test_the_short_table_says_that_others_used_the_machine(self):
         for used, says in ((0.1, False), (1.5, True)):
