@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// src/cpu/neon/squares.h: the operands of the portable engine in bf16, for processors that multiply
-/// 2 x 4 by 4 x 2 of it at once (BFMMLA).
+/// src/cpu/neon/squares.h: the operands of the portable engine in bf16, for processors that
+/// multiply 2 x 4 by 4 x 2 of it at once (BFMMLA).
 ///
 ///     q        [pairs of rows][depth / 4][2 rows][4 dims]       of a head after the other
 ///     keys     [32 pairs of keys][depth / 4][2 keys][4 dims]
@@ -8,10 +8,10 @@
 ///     weights  [pairs of rows][16][2 rows][4 keys]              of one head
 ///     scores   [rows][64]                                       f32: logits, then probabilities
 ///
-/// A register of sums is two rows of two keys, or columns. Each sum is one chain of such products in
-/// ascending order of dims, or keys, so rows never influence one another. Rows of other types are
-/// brought to float32 with their scales and rounded once. ISA-safe: templates on a tag type with
-/// `multiply_squares` and `rounded_rows`.
+/// A register of sums is two rows of two keys, or columns. Each sum is one chain of such products
+/// in ascending order of dims, or keys, so rows never influence one another. Rows of other types
+/// are brought to float32 with their scales and rounded once. ISA-safe: templates on a tag type
+/// with `multiply_squares` and `rounded_rows`.
 #pragma once
 
 #include <cstddef>
@@ -55,8 +55,8 @@ class Squares {
       for (int r = 0; r < 2 * head_pairs_; ++r) {
         const bool is_row = r < view_.head_rows;
         if (is_row)
-          Rows<I>::template row_to<bf16>(problem_.q_dtype)(view_.query(h * view_.head_rows + r), row,
-                                                           problem_.key.head_size);
+          Rows<I>::template row_to<bf16>(problem_.q_dtype)(view_.query(h * view_.head_rows + r),
+                                                           row, problem_.key.head_size);
         bf16* const to = query_pair(h * head_pairs_ + r / 2) + r % 2 * 4;
         for (int d = 0; d < problem_.key.head_size; d += 4)
           for (int i = 0; i < 4; ++i) to[d * 2 + i] = is_row ? row[d + i] : bf16{};
@@ -67,7 +67,8 @@ class Squares {
     find_scales(view_.args.key, at, turn, s_.key_scales);
     if (problem_.value_in_key) find_scales(view_.args.key, at, turn, s_.value_scales);
     for (int first = 0; first < tile_keys; first += 4) {
-      if ((tile.seen >> first & 15) == 0 && !problem_.value_in_key) continue;  // scores are not read
+      if ((tile.seen >> first & 15) == 0 && !problem_.value_in_key)
+        continue;  // scores are not read
       const bf16* row[4];
       find_rows(view_.args.key, at, turn, first, row);
       for (int pair = 0; pair < 2; ++pair)
@@ -87,16 +88,16 @@ class Squares {
   void scores(int begin, int) const {
     const int first = begin / view_.head_rows * head_pairs_;
     for (int pair = 0; pair < head_pairs_; pair += 4)
-      with_count<4>(head_pairs_ - pair, [&](auto count) {
-        score_pairs<count.value>(first + pair, begin + 2 * pair);
-      });
+      with_count<4>(head_pairs_ - pair,
+                    [&](auto count) { score_pairs<count.value>(first + pair, begin + 2 * pair); });
   }
   [[nodiscard]] float* scores_of(int r) const { return s_.scores + int64_t{r} * tile_keys; }
   [[nodiscard]] float& rescale(int r) const { return s_.rescale[r]; }
 
   void values(float* output, int begin, int end, int keys) const {
     const int count = (keys + 3) / 4;
-    for (int pair = 0; pair < head_pairs_; ++pair) round_weights(begin + 2 * pair, end, pair, count);
+    for (int pair = 0; pair < head_pairs_; ++pair)
+      round_weights(begin + 2 * pair, end, pair, count);
     for (int pair = 0; pair < head_pairs_; pair += 4)
       with_count<4>(head_pairs_ - pair, [&](auto pairs) {
         value_pairs<pairs.value>(output, begin + 2 * pair, end, pair, count);
@@ -124,7 +125,7 @@ class Squares {
     bf16* keys;
     bf16* values;
     bf16* weights;
-    bf16* rows;    // [4][head_max], on their way
+    bf16* rows;     // [4][head_max], on their way
     float* floats;  // [head_max], a row on its way
     float* scores;
     float* rescale;
@@ -154,11 +155,13 @@ class Squares {
     return s_.keys + int64_t{pair} * 2 * problem_.key.head_size;
   }
   static H load(const bf16* from) { return V::template load_as<H>(from); }
-  static void store(bf16* to, const H& x) { __builtin_memcpy(static_cast<void*>(to), &x, sizeof x); }
+  static void store(bf16* to, const H& x) {
+    __builtin_memcpy(static_cast<void*>(to), &x, sizeof x);
+  }
 
   // ---- Rows to operands
 
-  /// Four rows of a head as bf16: where they lie, or brought to it; zeros where nobody sees the key.
+  /// Four rows of a head as bf16: where they lie, or brought to it; zeros of keys nobody sees.
   void find_rows(const PagedKVView& view, const RowPointers& at, const Turn& turn, int first,
                  const bf16* (&row)[4]) const {
     const bool is_stored = view.dtype == DType::bf16 && view.scales.data == nullptr;
@@ -179,7 +182,8 @@ class Squares {
     }
     Stage<I>::fetch(view, at, turn, key, 1, s_.floats, 0);
     for (int d = 0; d < view.head_size; d += 8)
-      store(to + d, I::template rounded_rows<H>(V::load(s_.floats + d), V::load(s_.floats + d + 4)));
+      store(to + d,
+            I::template rounded_rows<H>(V::load(s_.floats + d), V::load(s_.floats + d + 4)));
     return to;
   }
   static bool scales_vary(const PagedKVView& view) {
@@ -192,7 +196,8 @@ class Squares {
     for (int k = 0; k < tile_keys; ++k)
       to[k] = have_scales && at.row[k] != nullptr ? scale_of_row(view, at, turn, k) : 1.0f;
   }
-  static float scale_of_row(const PagedKVView& view, const RowPointers& at, const Turn& turn, int k) {
+  static float scale_of_row(const PagedKVView& view, const RowPointers& at, const Turn& turn,
+                            int k) {
     const TileRun& run = *at.run[k];
     const TileRows rows = PageCursor::scale_rows(view, run, at.head + turn.head);
     return Stage<I>::reading_at(view, rows.data + (k - run.first) * rows.stride_bytes).scale;
@@ -209,7 +214,8 @@ class Squares {
     constexpr int64_t pair = int64_t{quads} * square;  // of columns
     bf16* to = s_.values + quad * square;
     for (int d = 0; d < problem_.v_head_size; d += 8, to += 4 * pair) {
-      const H a = load(row[0] + d), b = load(row[1] + d), c = load(row[2] + d), e = load(row[3] + d);
+      const H a = load(row[0] + d), b = load(row[1] + d), c = load(row[2] + d),
+              e = load(row[3] + d);
       put_columns(__builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11),
                   __builtin_shufflevector(c, e, 0, 8, 1, 9, 2, 10, 3, 11), to, to + pair);
       put_columns(__builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15),
@@ -244,7 +250,8 @@ class Squares {
         for (int c = 0; c < columns; ++c) keys[c] = load(k + c * stride);
         for (int p = 0; p < Pairs; ++p) {
           const H rows = load(q + p * stride);
-          for (int c = 0; c < columns; ++c) sum[p][c] = I::multiply_squares(sum[p][c], rows, keys[c]);
+          for (int c = 0; c < columns; ++c)
+            sum[p][c] = I::multiply_squares(sum[p][c], rows, keys[c]);
         }
       }
       for (int p = 0; p < Pairs; ++p) {
@@ -275,8 +282,7 @@ class Squares {
     constexpr int64_t stride = int64_t{quads} * square;
     for (int d = 0; d < problem_.v_head_size; d += 2 * columns) {
       F sum[Pairs][columns];
-      for (int p = 0; p < Pairs; ++p)
-        load_output(output, row + 2 * p, end, d, sum[p]);
+      for (int p = 0; p < Pairs; ++p) load_output(output, row + 2 * p, end, d, sum[p]);
       const bf16* weights = s_.weights + pair * stride;
       const bf16* value = s_.values + d / 2 * stride;
       for (int quad = 0; quad < count; ++quad, weights += square, value += square) {
