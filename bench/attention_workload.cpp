@@ -10,6 +10,7 @@
 #include <random>
 
 #include "attention/kernel_list.h"
+#include "attention/plan_memory.h"
 #include "attention_memory.h"
 #include "reference/attention.h"
 #include "reference/elements.h"
@@ -136,7 +137,6 @@ AttentionProblem Workload::problem() const {
   p.int8_operands = shape_.int8_operands;
   p.selection = shape_.selected > 0;
   p.mask = shape_.mask;
-  p.reproducible = Reproducible::per_sequence;
   return p;
 }
 
@@ -191,11 +191,15 @@ double Workload::busy() const {
   return std::accumulate(watch_->seconds.begin(), watch_->seconds.end(), 0.0);
 }
 
+std::string Workload::kernel() const {
+  return std::string(static_cast<const PlanHeader*>(steps_[0].plan.items)->kernel->name);
+}
+
 std::string Workload::check() const {
   const Step& step = steps_[(next_ + steps_.size() - 1) % steps_.size()];
   const auto& list = kernels();
   const auto entry = std::find_if(list.begin(), list.end(),
-                                  [&](const Kernel& k) { return k.name == attention_.kernel(); });
+                                  [name = kernel()](const Kernel& k) { return k.name == name; });
   const DType coarsest = entry->weights != DType::f32 ? entry->weights : activation_;
   const bool is_rounded = block_elements(shape_.dtype) > 1 || shape_.bf16_operands ||
                           shape_.scales == ScaleForm::granule_of_32;

@@ -68,7 +68,7 @@ class Workload {
   /// K, V and scales of one batch, each page of it read once
   [[nodiscard]] double bytes() const;
   [[nodiscard]] double flops() const;  ///< 2 * (head size + V's) per visible (query, key) and head
-  [[nodiscard]] std::string kernel() const { return std::string(attention_.kernel()); }
+  [[nodiscard]] std::string kernel() const;  ///< which the plans are for
   /// What all batches read, in the order of sequences: whole K and V of a page.
   [[nodiscard]] ReadRuns runs() const;
   /// Wall time of the last run's workers, and the sum of their own times: equal work makes one the

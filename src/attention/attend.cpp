@@ -27,8 +27,8 @@ struct Call {
 
 Call call_of(const Attention& attention, const AttentionPlan& plan, const AttentionArgs& args,
              const MemorySpan& workspace) {
-  const Kernel& kernel = *kernel_entry(attention);
   const auto& header = *static_cast<const PlanHeader*>(plan.items);
+  const Kernel& kernel = *header.kernel;
   const KernelGeometry geometry = geometry_of(kernel, attention.problem());
   const ScheduleSize bounds = schedule_bounds(attention.problem(), attention.limits(), geometry);
   return {kernel,
@@ -132,10 +132,10 @@ Status check(const Attention& attention, const AttentionPlan& plan, const Attent
              const char* function) noexcept {
   if (function == nullptr) function = "check";
   if (Status s = check_plan(function, attention, plan); !s.is_ok()) return s;
-  const Kernel& kernel = *kernel_entry(attention);
-  const AttentionProblem& problem = attention.problem();
-  if (Status s = check_args(function, kernel, problem, plan.tokens, args); !s.is_ok()) return s;
   const auto& header = *static_cast<const PlanHeader*>(plan.items);
+  const AttentionProblem& problem = attention.problem();
+  if (Status s = check_args(function, *header.kernel, problem, plan.tokens, args); !s.is_ok())
+    return s;
   if (problem.bias && plan.tokens > 0) {
     if (Status s = check_bias_of_plan(function, problem, header, args); !s.is_ok()) return s;
   }

@@ -19,7 +19,7 @@ struct Count {
 };
 
 Status check_attention(const char* function, const Attention& attention, const PlanHeader& header) {
-  if (header.kernel != kernel_entry(attention))
+  if (header.kernel != kernel_entry(attention) && header.kernel != few_rows_entry(attention))
     return fail(Errc::invalid_argument,
                 "{}: plan is of an Attention with another kernel, expected one of {}", function,
                 attention.kernel());

@@ -46,19 +46,26 @@ struct Bytes {
   int64_t workspace = 0;
 };
 
+Bytes bytes_on_host(const Attention& attention, const Kernel& kernel) {
+  const AttentionLimits& limits = attention.limits();
+  const KernelGeometry geometry = geometry_of(kernel, attention.problem());
+  const ScheduleSize bounds = schedule_bounds(attention.problem(), limits, geometry);
+  return {plan_parts(nullptr, limits, bounds).bytes,
+          workspace_parts(nullptr, limits.parallelism, bounds, geometry).bytes};
+}
+
 Bytes bytes_of(const Attention& attention) {
   const Kernel& kernel = *kernel_entry(attention);
-  const AttentionProblem& problem = attention.problem();
-  const AttentionLimits& limits = attention.limits();
   if (kernel.device != nullptr) {
-    const DeviceLists lists = device_lists(problem, limits, kernel, many_rows_entry(attention));
+    const DeviceLists lists = device_lists(attention.problem(), attention.limits(), kernel,
+                                           many_rows_entry(attention));
     if (!lists.layout.fits) return {memory_bytes_max + 1, memory_bytes_max + 1};
     return {lists.layout.plan_bytes, lists.layout.workspace_bytes};
   }
-  const KernelGeometry geometry = geometry_of(kernel, problem);
-  const ScheduleSize bounds = schedule_bounds(problem, limits, geometry);
-  return {plan_parts(nullptr, limits, bounds).bytes,
-          workspace_parts(nullptr, limits.parallelism, bounds, geometry).bytes};
+  Bytes bytes = bytes_on_host(attention, kernel);
+  if (few_rows_entry(attention) == nullptr) return bytes;
+  const Bytes few = bytes_on_host(attention, *few_rows_entry(attention));
+  return {std::max(bytes.plan, few.plan), std::max(bytes.workspace, few.workspace)};
 }
 
 }  // namespace
@@ -95,6 +102,9 @@ Result<Attention> Attention::create(const AttentionProblem& problem, const Atten
   if ((*selected)->device != nullptr) {
     if (kernel.empty()) attention.many_rows_kernel_ = select_many_rows(*resolved, *machine);
     if (Status s = cuda::load_kernels(function, device); !s.is_ok()) return s;
+  } else if (kernel.empty()) {
+    const FewRows few = select_few_rows(*resolved, *machine, machine_profile(), **selected);
+    AttentionInternals::set_few_rows(attention, few.kernel, few.most);
   }
   return sized(function, attention, limits);
 }
@@ -134,6 +144,9 @@ Result<Attention> Attention::with_mask(const Mask& mask) const noexcept {
   Attention attention = *this;
   attention.problem_.mask = mask;
   attention.identity_ = next_number();
+  const Kernel* const few = few_rows_entry(*this);
+  if (few != nullptr && refusal(*few, attention.problem_, *machine) != nullptr)
+    AttentionInternals::set_few_rows(attention, nullptr, 0);
   for (const Kernel* const entry : {kernel, many_rows_entry(*this)}) {
     if (entry == nullptr) continue;
     const char* const reason = refusal(*entry, attention.problem_, *machine);
@@ -146,6 +159,10 @@ Result<Attention> Attention::with_mask(const Mask& mask) const noexcept {
 
 std::string_view Attention::kernel() const noexcept {
   return kernel_ == nullptr ? std::string_view() : kernel_entry(*this)->name;
+}
+
+std::string_view Attention::few_rows_kernel() const noexcept {
+  return few_rows_kernel_ == nullptr ? std::string_view() : few_rows_entry(*this)->name;
 }
 
 }  // namespace folio::inline v1

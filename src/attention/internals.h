@@ -14,6 +14,15 @@ struct AttentionInternals {
   static const Kernel* many_rows_kernel(const Attention& attention) noexcept {
     return static_cast<const Kernel*>(attention.many_rows_kernel_);
   }
+  static const Kernel* few_rows_kernel(const Attention& attention) noexcept {
+    return static_cast<const Kernel*>(attention.few_rows_kernel_);
+  }
+  static int32_t few_rows(const Attention& attention) noexcept { return attention.few_rows_; }
+  /// As create does where a profile says so.
+  static void set_few_rows(Attention& attention, const Kernel* kernel, int32_t most) noexcept {
+    attention.few_rows_kernel_ = kernel;
+    attention.few_rows_ = most;
+  }
   static uint64_t identity(const Attention& attention) noexcept { return attention.identity_; }
 };
 
@@ -25,6 +34,11 @@ struct AttentionInternals {
 /// The entry for sequences of many rows; null: the other one serves them all.
 [[nodiscard]] inline const Kernel* many_rows_entry(const Attention& attention) noexcept {
   return AttentionInternals::many_rows_kernel(attention);
+}
+
+/// The entry for steps whose sequences have few rows of a head each; null: there is none.
+[[nodiscard]] inline const Kernel* few_rows_entry(const Attention& attention) noexcept {
+  return AttentionInternals::few_rows_kernel(attention);
 }
 
 /// What copies of an Attention share with it alone; not 0, unless it is empty.

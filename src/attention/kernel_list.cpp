@@ -16,6 +16,7 @@
 #include "cuda/decode/quantised_kernels.h"
 #include "cuda/mla/kernels.h"
 #include "cuda/prefill/kernels.h"
+#include "folio/attention/kv_buffer/page_cursor.h"
 #include "folio/attention/plan.h"
 
 namespace folio::inline v1 {
@@ -141,6 +142,7 @@ constexpr Kernel all_kernels[] = {
      .run = avx512::run_bf16,
      .finish = avx512::finish_bf16,
      .arithmetic = Arithmetic::bf16_dot,
+     .reads_in_place = true,
      .weights = DType::bf16,
      .operands = DType::bf16},
 #endif
@@ -151,7 +153,8 @@ constexpr Kernel all_kernels[] = {
      .refuse = avx512::refuse,
      .geometry = avx512::geometry_f32,
      .run = avx512::run_f32,
-     .finish = avx512::finish_f32},
+     .finish = avx512::finish_f32,
+     .reads_in_place = true},
     {.name = "attention_paged_any_x86_64_v4",
      .needs = needs_x86_64_v4,
      .promises = Reproducible::per_query,
@@ -266,6 +269,24 @@ const Kernel* select_many_rows(const AttentionProblem& problem, Capabilities mac
     if (is_for_many_rows(kernel) && refusal(kernel, problem, machine) == nullptr) return &kernel;
   }
   return nullptr;
+}
+
+FewRows select_few_rows(const AttentionProblem& problem, Capabilities machine,
+                        const MachineProfile& profile, const Kernel& kernel) noexcept {
+  const PagedKVView& key = problem.key;
+  const bool is_bf16 = key.dtype == DType::bf16 &&
+                       (problem.value_in_key || problem.value.dtype == DType::bf16);
+  if (problem.reproducible != Reproducible::per_plan || kernel.arithmetic != Arithmetic::amx ||
+      !is_bf16)
+    return {};
+  const int32_t most = PageCursor::heads_are_adjacent(key) ? profile.in_place.rows_token_major
+                                                           : profile.in_place.rows_head_major;
+  if (most == 0) return {};
+  for (const Kernel& other : all_kernels)
+    if (other.reads_in_place && !is_slow(other, profile) &&
+        refusal(other, problem, machine) == nullptr)
+      return {&other, most};
+  return {};
 }
 
 int32_t Attention::kernel_count() noexcept { return static_cast<int32_t>(std::size(all_kernels)); }

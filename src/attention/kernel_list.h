@@ -34,4 +34,14 @@ namespace folio::inline v1 {
 [[nodiscard]] const Kernel* select_many_rows(const AttentionProblem& problem,
                                              Capabilities machine) noexcept;
 
+/// The kernel that takes steps of few rows of a head off `kernel`, which multiplies tiles, and the
+/// most rows for which it is faster on such a machine. Null and 0: none is, or the problem asks for
+/// bits that do not depend on how many rows there are.
+struct FewRows {
+  const Kernel* kernel = nullptr;
+  int32_t most = 0;
+};
+[[nodiscard]] FewRows select_few_rows(const AttentionProblem& problem, Capabilities machine,
+                                      const MachineProfile& profile, const Kernel& kernel) noexcept;
+
 }  // namespace folio::inline v1

@@ -37,6 +37,34 @@ Batch copy_batch(const Batch& batch, const PlanParts& parts) {
   return copy;
 }
 
+/// Each sequence has no more rows of a head than the kernel for few is for.
+bool has_few_rows(const Attention& attention, const Batch& batch) {
+  if (few_rows_entry(attention) == nullptr) return false;
+  const AttentionProblem& problem = attention.problem();
+  const int32_t group = problem.q_heads / problem.key.num_heads,
+                tokens = AttentionInternals::few_rows(attention) / group;
+  for (int32_t b = 0; b < batch.size; ++b)
+    if (batch.query_offsets[b + 1] - batch.query_offsets[b] > tokens) return false;
+  return true;
+}
+
+/// Writes the tasks of the batch for `kernel`.
+ScheduleSize write_tasks(const Attention& attention, const Batch& batch, const Kernel& kernel,
+                         void* plan_memory) {
+  const AttentionProblem& problem = attention.problem();
+  const AttentionLimits& limits = attention.limits();
+  const KernelGeometry geometry = geometry_of(kernel, problem);
+  const PlanParts parts =
+      plan_parts(plan_memory, limits, schedule_bounds(problem, limits, geometry));
+  PlanHeader* const header = parts.header;
+  header->kernel = &kernel;
+  header->batch = copy_batch(batch, parts);
+  header->tasks = parts.schedule.tasks;
+  header->splits = parts.schedule.splits;
+  header->queries = parts.schedule.queries;
+  return make_schedule(problem, limits, header->batch, geometry, parts.schedule);
+}
+
 }  // namespace
 
 uint64_t next_number() noexcept {
@@ -58,18 +86,16 @@ Result<AttentionPlan> plan(const Attention& attention, const Batch& batch,
   ::new (plan_memory.data) PlanHeader();  // whatever the memory held is no plan any more
   if (Status s = check_batch(problem, limits, batch); !s.is_ok()) return s;
 
-  const KernelGeometry geometry = geometry_of(*kernel_entry(attention), problem);
-  const PlanParts parts =
-      plan_parts(plan_memory.data, limits, schedule_bounds(problem, limits, geometry));
-  PlanHeader* const header = parts.header;
-  header->kernel = kernel_entry(attention);
+  const bool is_few = has_few_rows(attention, batch);
+  ScheduleSize size =
+      write_tasks(attention, batch, *(is_few ? few_rows_entry(attention) : kernel_entry(attention)),
+                  plan_memory.data);
+  // rows of several sequences that share keys are not few any more
+  if (is_few && size.shared_queries > 0)
+    size = write_tasks(attention, batch, *kernel_entry(attention), plan_memory.data);
+  auto* const header = static_cast<PlanHeader*>(plan_memory.data);
   header->limits = limits;
   header->problem = problem;
-  header->batch = copy_batch(batch, parts);
-  header->tasks = parts.schedule.tasks;
-  header->splits = parts.schedule.splits;
-  header->queries = parts.schedule.queries;
-  const ScheduleSize size = make_schedule(problem, limits, header->batch, geometry, parts.schedule);
   header->num_tasks = size.tasks;
   header->num_splits = size.splits;
   header->tokens = header->batch.query_offsets[batch.size];

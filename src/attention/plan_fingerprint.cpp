@@ -78,7 +78,8 @@ void put_problem(Hash& hash, const AttentionProblem& problem) noexcept {
 
 void put_attention(Hash& hash, const Attention& attention) noexcept {
   hash.put(reinterpret_cast<uintptr_t>(kernel_entry(attention)),
-           reinterpret_cast<uintptr_t>(many_rows_entry(attention)));
+           reinterpret_cast<uintptr_t>(many_rows_entry(attention)),
+           reinterpret_cast<uintptr_t>(few_rows_entry(attention)));
   const auto& [batch, tokens, context, parallelism, shared_levels] = attention.limits();
   hash.put(batch, tokens, context, parallelism, shared_levels);
   put_problem(hash, attention.problem());

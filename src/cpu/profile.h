@@ -30,6 +30,10 @@ struct InPlaceProfile {
   bool whole_tiles = false;
   bool dense_values = false;  ///< rows of V that share few sets of the first cache, copied for many
   bool again = false;         ///< where they go head by head: each line once more a head before
+  /// Steps with no more rows of a head go to such a kernel even where another multiplies tiles; of
+  /// pages of each order. 0: none do.
+  int32_t rows_token_major = 0;
+  int32_t rows_head_major = 0;
 };
 
 /// Of the lines that come next, how many each step of a head asks for, in per cent. What is left is

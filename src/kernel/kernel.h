@@ -29,6 +29,9 @@ struct Kernel {
   KernelRun* run = nullptr;
   KernelFinish* finish = nullptr;
   Arithmetic arithmetic = Arithmetic::vector;
+  /// reads rows of 16 bits where they lie, where few rows of a head are computed: machines differ
+  /// in up to how many that is faster than tiles (InPlaceProfile)
+  bool reads_in_place = false;
   /// What softmax weights are rounded to before they meet the values; i8: to steps of a tile, and q
   /// to steps of its row (AttentionProblem::int8_operands).
   DType weights = DType::f32;

@@ -64,6 +64,10 @@ class Attention {
 
   /// The name of the selected kernel, e.g. "attention_paged_any_x86_64_v4".
   [[nodiscard]] FOLIO_EXPORT std::string_view kernel() const noexcept;
+  /// The name of the one that steps go to whose sequences have few rows of a head each and share no
+  /// keys; empty: all go to `kernel()`, as where its name was given or Reproducible::per_sequence or
+  /// per_query were asked for.
+  [[nodiscard]] FOLIO_EXPORT std::string_view few_rows_kernel() const noexcept;
   /// Bytes that suffice for every batch within the limits; 64-byte aligned memory is required.
   [[nodiscard]] int64_t plan_bytes() const noexcept { return plan_bytes_; }
   [[nodiscard]] int64_t workspace_bytes() const noexcept { return workspace_bytes_; }
@@ -82,6 +86,8 @@ class Attention {
   Device device_ = {};
   const void* kernel_ = nullptr;            // an entry of the kernel list
   const void* many_rows_kernel_ = nullptr;  // the one for sequences of many rows, or null
+  const void* few_rows_kernel_ = nullptr;   // the one for steps of few rows of a head, or null
+  int32_t few_rows_ = 0;                    // how many are few
   uint64_t identity_ = 0;                   // of what create, with_limits or with_mask made
   int64_t plan_bytes_ = 0;
   int64_t workspace_bytes_ = 0;
