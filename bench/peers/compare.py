@@ -177,7 +177,10 @@ def parse() -> argparse.Namespace:
     )
     counts = lambda text: [int(word) for word in words(text)]
     parser.add_argument(
-        "--neighbours", type=counts, default=[], help="each round again beside so many busy processes, e.g. 1,2"
+        "--neighbours",
+        type=counts,
+        default=[],
+        help="each round again beside so many busy processes, e.g. 1,2",
     )
     parser.add_argument("--roofs", help="the program roof_worker")
     parser.add_argument("--commit", default="unknown")

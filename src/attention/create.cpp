@@ -57,8 +57,8 @@ Bytes bytes_on_host(const Attention& attention, const Kernel& kernel) {
 Bytes bytes_of(const Attention& attention) {
   const Kernel& kernel = *kernel_entry(attention);
   if (kernel.device != nullptr) {
-    const DeviceLists lists = device_lists(attention.problem(), attention.limits(), kernel,
-                                           many_rows_entry(attention));
+    const DeviceLists lists =
+        device_lists(attention.problem(), attention.limits(), kernel, many_rows_entry(attention));
     if (!lists.layout.fits) return {memory_bytes_max + 1, memory_bytes_max + 1};
     return {lists.layout.plan_bytes, lists.layout.workspace_bytes};
   }

@@ -274,8 +274,8 @@ const Kernel* select_many_rows(const AttentionProblem& problem, Capabilities mac
 FewRows select_few_rows(const AttentionProblem& problem, Capabilities machine,
                         const MachineProfile& profile, const Kernel& kernel) noexcept {
   const PagedKVView& key = problem.key;
-  const bool is_bf16 = key.dtype == DType::bf16 &&
-                       (problem.value_in_key || problem.value.dtype == DType::bf16);
+  const bool is_bf16 =
+      key.dtype == DType::bf16 && (problem.value_in_key || problem.value.dtype == DType::bf16);
   if (problem.reproducible != Reproducible::per_plan || kernel.arithmetic != Arithmetic::amx ||
       !is_bf16)
     return {};

@@ -58,6 +58,8 @@ TEST(Profile, every_number_is_one_that_kernels_can_work_by) {
     const MachineProfile& profile = profile_of(kind);
     SCOPED_TRACE(profile.name);
     expect_sane(profile.amx_grouped.pace_16_bit);
+    for (const int32_t rows : {profile.in_place.rows_token_major, profile.in_place.rows_head_major})
+      EXPECT_TRUE(rows >= 0 && rows <= 16) << rows << ": more fill a tile";
     expect_sane(profile.amx_grouped.pace_8_bit);
     EXPECT_GT(profile.amx_grouped.lines_at_end, 0) << "the end of a head would never come";
     for (const int32_t ahead : {profile.rows.queries_ahead, profile.rows.outputs_ahead})

@@ -22,8 +22,7 @@ struct InstructionSet : NeonLanes {
   }
 };
 
-using Runner =
-    skeleton::TaskRunner<portable::PortableEngine<InstructionSet, portable::Squares>>;
+using Runner = skeleton::TaskRunner<portable::PortableEngine<InstructionSet, portable::Squares>>;
 
 }  // namespace
 

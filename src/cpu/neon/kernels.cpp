@@ -19,7 +19,7 @@ struct AnyInstructionSet {
 
 KernelGeometry geometry_bf16(const AttentionProblem& problem) noexcept {
   return skeleton::geometry<portable::PortableEngine<AnyInstructionSet, portable::Squares>>(problem,
-                                                                                           2);
+                                                                                            2);
 }
 
 }  // namespace folio::inline v1::neon
