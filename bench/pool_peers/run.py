@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""folio's page pool beside vLLM's KVCacheManager, SGLang's RadixCache and its UnifiedRadixCache, in turns.
+"""folio's page pool beside vLLM's KVCacheManager, SGLang's RadixCache and UnifiedRadixCache, and MAX's managers, in turns.
 
 usage: run.py [--json FILE] [--rounds N] [--seconds S] [--only CASE,...] [--contenders NAME,...] [--traces FOLDER]
 
@@ -8,7 +8,7 @@ Each contender is a process of its own that serves the same requests (worker.py,
 for S seconds, every other round in reverse. A figure is the median of the rounds' medians. With --traces, each also
 replays the request loads of that folder through 10,000 pages. A FILE of this machine and commit keeps its cases and traces that
 are not measured anew; any other is replaced. Needs build/release/bench/pool_worker, and
-`tools/engines.py make vllm sglang`.
+`tools/engines.py make vllm sglang max`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ NAMES = {
     "vllm_hashed": "vLLM KVCacheManager, hashes given",
     "sglang": "SGLang RadixCache",
     "sglang_unified": "SGLang UnifiedRadixCache",
+    "max_jenga": "MAX JengaBlockManager",
+    "max_classic": "MAX BlockManager",
 }
 TRACES = ["conversation_trace.jsonl", "synthetic_trace.jsonl"]
 TRACE_PAGES = 10_000
@@ -64,22 +66,34 @@ CASES = [
 
 def workers(names: list[str]) -> list[turns.Worker]:
     """Of these contenders; those of Python in the environments that tools/engines.py makes."""
-    python, wheel = "", ""
-    if set(names) != {"folio"}:
-        made = subprocess.run(
-            [sys.executable, ROOT / "tools/engines.py", "make", "vllm", "sglang"],
-            check=True, capture_output=True, text=True,
-        ).stdout.split()  # fmt: skip
-        python = made[0]
-        wheel = str(next(Path(made[1]).parents[1].glob("lib/python*/site-packages")))
+    pythons = made({environment_of(name) for name in names if name != "folio"})
+    wheel = ""
+    if "sglang" in pythons:
+        wheel = str(next(Path(pythons["sglang"]).parents[1].glob("lib/python*/site-packages")))
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "SGLANG_WHEEL": wheel}
-    program = ROOT / "build/release/bench/pool_worker"
-    return [
-        turns.Worker(
-            name, [str(program)] if name == "folio" else [python, str(WORKER), name], environment
-        )
-        for name in names
-    ]
+
+    def command(name: str) -> list[str]:
+        if name == "folio":
+            return [str(ROOT / "build/release/bench/pool_worker")]
+        # SGLang's trees need nothing of its wheel but the sources, and run beside vLLM's packages
+        python = pythons["max" if environment_of(name) == "max" else "vllm"]
+        return [python, str(WORKER), name]
+
+    return [turns.Worker(name, command(name), environment) for name in names]
+
+
+def environment_of(name: str) -> str:
+    return name.partition("_")[0]
+
+
+def made(environments: set[str]) -> dict[str, str]:
+    """The pythons of tools/engines.py."""
+    if not environments:
+        return {}
+    needed = sorted(environments | ({"vllm"} if "sglang" in environments else set()))
+    command = [sys.executable, ROOT / "tools/engines.py", "make", *needed]
+    paths = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    return dict(zip(needed, paths, strict=True))
 
 
 def nanoseconds(result: turns.Result) -> float:

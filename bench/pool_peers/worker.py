@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that serves requests with one contender's manager of pages: one line of JSON in, one out.
 
-usage: worker.py NAME        vllm, vllm_hashed, sglang or sglang_unified
+usage: worker.py NAME        vllm, vllm_hashed, sglang, sglang_unified, max_jenga or max_classic
 
 {"setup": {"pages", "page_size", "request_pages", "operation"}} fills a manager with requests of random tokens. {"turn": seconds}
 then serves more: `hit`, the same requests again with one token more, `miss`, others. Each is admitted, given room for what it
@@ -43,6 +43,10 @@ def make(name: str, pages: int, page_size: int) -> Manager:
         import sglang_unified
 
         return sglang_unified.Unified(pages, page_size)
+    if name.startswith("max_"):
+        import max_manager
+
+        return max_manager.Manager(pages, page_size, name == "max_jenga")
     import vllm_manager
 
     return vllm_manager.Manager(pages, page_size, name == "vllm_hashed")

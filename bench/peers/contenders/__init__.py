@@ -105,6 +105,8 @@ ENTRIES = {
     "OpenVINO u8": Entry("openvino_pa", "OpenVino", ("eight_bit",), {"cache": "u8"}, bits=8),
     "OpenVINO u4": Entry("openvino_pa", "OpenVino", ("four_bit",), {"cache": "u4"}, bits=4),
     **_ggml(),
+    "MAX f32": Entry("max_ragged", "Max", ("decode", "prefill", "append"), {"dtype": "f32"}),
+    "MAX bf16": Entry("max_ragged", "Max", ("decode", "prefill"), {"dtype": "bf16"}),
 }
 
 
