@@ -28,6 +28,8 @@ NAMES = {
     "vllm_hashed": "… hashes given",
     "sglang": "SGLang `RadixCache`",
     "sglang_unified": "SGLang `UnifiedRadixCache`",
+    "max_jenga": "MAX `JengaBlockManager`",
+    "max_classic": "MAX `BlockManager`",
 }
 # options: what a pool of pool_options_bench.cpp is called in the table
 OPTIONS = {

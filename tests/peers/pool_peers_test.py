@@ -101,6 +101,12 @@ class Rounds(unittest.TestCase):
         part = run.measure_case([each], run.Case("hit", 64, 3), 1, 0.0)
         self.assertEqual(part["rows"], [{"contender": "sglang", "versions": {}, "refused": "ended, status 7"}])
 
+    def test_contenders_of_one_library_share_an_environment(self):
+        self.assertEqual({name: run.environment_of(name) for name in run.NAMES},
+                         {"folio": "folio", "vllm": "vllm", "vllm_hashed": "vllm", "sglang": "sglang", "sglang_unified": "sglang",
+                          "max_jenga": "max", "max_classic": "max"})
+        self.assertEqual(run.made(set()), {})
+
     def test_a_trace_has_hits_and_a_time_a_page(self):
         each = fake("folio", [[1e-6], [5e-6], [2e-6]])
         try:
