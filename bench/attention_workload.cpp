@@ -10,7 +10,6 @@
 #include <random>
 
 #include "attention/kernel_list.h"
-#include "attention/plan_memory.h"
 #include "attention_memory.h"
 #include "reference/attention.h"
 #include "reference/elements.h"
@@ -191,9 +190,7 @@ double Workload::busy() const {
   return std::accumulate(watch_->seconds.begin(), watch_->seconds.end(), 0.0);
 }
 
-std::string Workload::kernel() const {
-  return std::string(static_cast<const PlanHeader*>(steps_[0].plan.items)->kernel->name);
-}
+std::string Workload::kernel() const { return std::string(kernel_of(attention_, steps_[0].plan)); }
 
 std::string Workload::check() const {
   const Step& step = steps_[(next_ + steps_.size() - 1) % steps_.size()];

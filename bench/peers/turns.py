@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import json
 import os
@@ -94,7 +95,9 @@ class Neighbours:
 
     def __init__(self, most: int) -> None:
         command = [sys.executable, "-c", "while True: pass"]
-        self._processes = [subprocess.Popen(command) for _ in range(most)]
+        self._processes = [
+            subprocess.Popen(command, preexec_fn=die_with_parent) for _ in range(most)
+        ]
         self.wake(0)
 
     def wake(self, count: int) -> None:
@@ -111,6 +114,12 @@ class Neighbours:
     def cpu_seconds(self) -> float:
         """Of those that there are now."""
         return sum(process_seconds(process.pid) for process in self._processes)
+
+
+def die_with_parent() -> None:
+    """For a child that may stand still when its parent is killed."""
+    set_death_signal = 1  # PR_SET_PDEATHSIG
+    ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
 
 
 @dataclasses.dataclass

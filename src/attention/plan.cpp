@@ -127,4 +127,9 @@ int64_t keys_read(const Attention& attention, const AttentionPlan& plan) noexcep
   return keys / header.problem.key.num_heads;
 }
 
+std::string_view kernel_of(const Attention& attention, const AttentionPlan& plan) noexcept {
+  if (!check_plan("kernel_of", attention, plan).is_ok()) return {};
+  return static_cast<const PlanHeader*>(plan.items)->kernel->name;
+}
+
 }  // namespace folio::inline v1

@@ -8,7 +8,6 @@
 #include "attention/check.h"
 #include "attention/internals.h"
 #include "attention/kernel_list.h"
-#include "attention/plan_memory.h"
 #include "support/attention_case.h"
 #include "support/random.h"
 #include "support/run_case.h"
@@ -121,7 +120,7 @@ class FewRowsStep : public ::testing::Test {
     GuardedMemory plan_memory(attention.plan_bytes()), workspace(attention.workspace_bytes());
     const AttentionPlan planned =
         plan(attention, c.batch(), {plan_memory.data(), attention.plan_bytes()}).value();
-    EXPECT_EQ(static_cast<const PlanHeader*>(planned.items)->kernel, &expected);
+    EXPECT_EQ(kernel_of(attention, planned), expected.name);
     c.set_precision(precision_of(plain(), attention.problem()));
     c.poison_output();
     attend(attention, planned, c.args(), {workspace.data(), attention.workspace_bytes()},
@@ -132,6 +131,7 @@ class FewRowsStep : public ::testing::Test {
     const Attention alone = Attention::create(c.problem(), c.limits(), {}, plain().name).value();
     EXPECT_EQ(check(alone, planned, c.args()).is_ok(), &expected == &plain())
         << "a plan for a kernel that this Attention has not";
+    EXPECT_EQ(kernel_of(alone, planned), &expected == &plain() ? plain().name : "");
   }
 };
 
@@ -157,7 +157,9 @@ TEST(FewRows, a_group_larger_than_few_rows_has_no_such_steps) {
   GuardedMemory plan_memory(attention.plan_bytes());
   const AttentionPlan planned =
       plan(attention, c.batch(), {plan_memory.data(), attention.plan_bytes()}).value();
-  EXPECT_EQ(static_cast<const PlanHeader*>(planned.items)->kernel, &plain());
+  EXPECT_EQ(kernel_of(attention, planned), plain().name);
+  EXPECT_EQ(kernel_of(attention, {}), "");
+  EXPECT_EQ(kernel_of({}, planned), "");
 }
 
 TEST(FewRows, a_mask_that_the_other_kernel_has_not_leaves_all_steps_to_the_first) {

@@ -65,8 +65,8 @@ class Attention {
   /// The name of the selected kernel, e.g. "attention_paged_any_x86_64_v4".
   [[nodiscard]] FOLIO_EXPORT std::string_view kernel() const noexcept;
   /// The name of the one that steps go to whose sequences have few rows of a head each and share no
-  /// keys; empty: all go to `kernel()`, as where its name was given or Reproducible::per_sequence or
-  /// per_query were asked for.
+  /// keys; empty: all go to `kernel()`, as where its name was given, or Reproducible::per_sequence
+  /// or per_query asked for.
   [[nodiscard]] FOLIO_EXPORT std::string_view few_rows_kernel() const noexcept;
   /// Bytes that suffice for every batch within the limits; 64-byte aligned memory is required.
   [[nodiscard]] int64_t plan_bytes() const noexcept { return plan_bytes_; }
@@ -125,6 +125,12 @@ struct AttentionPlan {
 /// is none of this attention, or lies on a device.
 [[nodiscard]] FOLIO_EXPORT int64_t keys_read(const Attention& attention,
                                              const AttentionPlan& plan) noexcept;
+
+/// The name of the kernel that the tasks of a plan are for: `kernel()` or `few_rows_kernel()` of
+/// `attention`. Empty for a plan that is not of this attention, or of a device.
+/// Thread safety: any thread, while the plan memory is as `plan` left it.
+[[nodiscard]] FOLIO_EXPORT std::string_view kernel_of(const Attention& attention,
+                                                      const AttentionPlan& plan) noexcept;
 
 /// As `plan`, on the attention's device: the batch's arrays and the plan memory lie there, the work
 /// is put on `stream` and nothing waits for it; a captured graph replays any batch within the
