@@ -33,7 +33,8 @@ def set_executor(executor: str) -> None:
     """
     Whose threads folio's calls run on, in the whole process.
 
-    "auto": those of the OpenMP runtime that torch brought, folio's own in a process without one.
+    "auto": those of the OpenMP runtime that torch brought, as long as no other program is seen on their
+    cores; folio's own otherwise, and in a process without one.
     "thread_pool": folio's own (the C++ thread_pool_executor), beside torch too: they sleep 0.2 ms after
     a call and leave the caller's core, which is for machines whose cores others use as well. Raises
     Error for another word.
